@@ -1,0 +1,31 @@
+//! What Fencepost adds to an instance's descriptor.
+
+/// Who takes a reclaim step when the program does not call in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reclaim {
+    /// A thread per device, which sleeps until something is retired while in flight.
+    #[default]
+    Thread,
+    /// Nobody: memory comes back within the next call that submits, polls, allocates, destroys or drops.
+    OnCall,
+}
+
+/// Where the callbacks of mapping, work done and device loss run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Callbacks {
+    /// In the program's own calls of `poll` and `submit`, as `wgpu` documents.
+    #[default]
+    OnPoll,
+    /// On a callback thread of the device's, at the fence, nobody polling. `poll` and `submit` run those
+    /// that they find ready.
+    Prompt,
+}
+
+/// Options of an instance, for every device that is made from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Who reclaims.
+    pub reclaim: Reclaim,
+    /// Where callbacks run.
+    pub callbacks: Callbacks,
+}

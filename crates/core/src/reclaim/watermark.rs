@@ -1,0 +1,90 @@
+//! One step of reclaiming: read the fence, reset the command buffers that have completed, free what was
+//! retired under them.
+//!
+//! Invariants: command buffers are reset before anything that they refer to is freed (I1); the HAL is
+//! asked only for fence values that were submitted.
+
+use super::Lower;
+use fencepost_lifetime::Serial;
+use std::{sync::atomic::Ordering, time::Duration};
+use wgpu_hal as hal;
+
+impl Lower {
+    /// Takes one step. Cheap when the fence has not moved.
+    pub fn reclaim(&self) {
+        let completed = self.completed();
+        let before = self.retired.reclaimed();
+        for payload in self.retired.advance(completed, |up_to| self.reset(up_to)) {
+            self.free(payload);
+        }
+        if self.retired.reclaimed() != before {
+            self.bell.ring();
+        }
+    }
+
+    /// The last submission that has completed. A lost device works at nothing any more: all have.
+    fn completed(&self) -> Serial {
+        if !self.is_lost() {
+            // SAFETY: the fence belongs to the device.
+            match unsafe { self.device.get_fence_value(self.fence()) } {
+                // A removed D3D12 device reads as the highest value there is.
+                Ok(value) if value <= self.issued.load(Ordering::Acquire) => {
+                    return Serial::new(value)
+                }
+                Ok(value) => log::error!("the fence reads {value}, which was never submitted"),
+                Err(error) => log::error!("reading the fence failed: {error}"),
+            }
+            self.lose();
+        }
+        self.retired.published()
+    }
+
+    /// Notes that the device is lost. The callback is the upper half's to call, woken by the bell.
+    pub fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Resets the command buffers of every submission up to `up_to`.
+    pub fn reset(&self, up_to: Serial) {
+        loop {
+            let done = {
+                let mut in_flight = self.in_flight.lock();
+                match in_flight.front() {
+                    Some(first) if first.serial <= up_to => in_flight.pop_front(),
+                    _ => None,
+                }
+            };
+            let Some(mut done) = done else { return };
+            // SAFETY: the encoder is closed, these are all its command buffers, and the GPU has
+            // completed them.
+            unsafe { done.encoder.reset_all(done.commands) };
+            if !done.spent {
+                self.recycle(done.encoder);
+            }
+        }
+    }
+
+    /// Waits until `serial` has completed, at most `timeout`. `Ok(false)` means that it has not.
+    ///
+    /// `serial` must be published.
+    pub fn wait(
+        &self,
+        serial: Serial,
+        timeout: Option<Duration>,
+    ) -> Result<bool, hal::DeviceError> {
+        debug_assert!(serial <= self.retired.published());
+        if serial <= self.retired.reclaimed() || self.is_lost() {
+            return Ok(true);
+        }
+        // SAFETY: the HAL's submit has returned for a value at least this high.
+        let result = unsafe { self.device.wait(self.fence(), serial.get(), timeout) };
+        match result {
+            Err(hal::DeviceError::Lost) => {
+                self.lose();
+                Ok(true)
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Buffers (specification, section 5.1 "GPUBuffer").
+
+use super::{
+    staging::{Memory, StagingBuffer},
+    Body, BufferInit, Children, MapMode, Mapping,
+};
+use crate::{
+    device::Device,
+    error::{Named, Result},
+    reclaim::BufferRaw,
+    validate,
+};
+use parking_lot::Mutex;
+use std::sync::{
+    atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering},
+    Arc,
+};
+use wgpu_hal as hal;
+use wgpu_types as wgt;
+
+/// A buffer. Dropping the last handle frees its memory as [`destroy`](Self::destroy) does.
+#[derive(Debug)]
+pub struct Buffer {
+    pub(crate) device: Arc<Device>,
+    label: String,
+    pub(crate) size: u64,
+    pub(crate) usage: wgt::BufferUsages,
+    pub(crate) body: Body<BufferRaw>,
+    pub(crate) mapping: Mutex<Mapping>,
+    /// Whether the buffer is unmapped, which is what a submission asks for.
+    pub(crate) available: AtomicBool,
+    pub(crate) init: BufferInit,
+    /// The queue's view of how the buffer was last used: [`wgt::BufferUses`]. Changes under its lock.
+    state: AtomicU16,
+    /// The bind groups that name the buffer.
+    pub(crate) children: Children,
+    /// How many writes to the buffer the queue has not submitted.
+    pub(crate) pending_writes: AtomicU32,
+}
+
+impl Device {
+    /// Makes a buffer (specification, `createBuffer`). If that fails, the error is reported and the
+    /// buffer is invalid.
+    pub fn create_buffer(
+        self: &Arc<Self>,
+        desc: &wgt::BufferDescriptor<Option<&str>>,
+    ) -> Arc<Buffer> {
+        let created = Buffer::new(self, desc);
+        let buffer = self
+            .report_if_err("Device::create_buffer", created)
+            .unwrap_or_else(|| {
+                let init = BufferInit::initialized();
+                Buffer::with_body(self, desc, Body::Invalid, Mapping::Unmapped, init)
+            });
+        Arc::new(buffer)
+    }
+}
+
+impl Buffer {
+    fn new(device: &Arc<Device>, desc: &wgt::BufferDescriptor<Option<&str>>) -> Result<Self> {
+        device.check_alive()?;
+        let name = Named {
+            kind: "buffer",
+            label: desc.label.unwrap_or_default(),
+        };
+        validate::buffer::check_descriptor(
+            &name,
+            desc,
+            device.features,
+            &device.limits,
+            device.adapter.capabilities.downlevel.flags,
+        )?;
+        let uploads = desc.usage.contains(wgt::BufferUsages::MAP_WRITE);
+        // The CPU fills a buffer that is mapped at creation: directly if it may, through staging memory
+        // otherwise.
+        let staging = (desc.mapped_at_creation && !uploads && desc.size > 0)
+            .then(|| StagingBuffer::new(device, desc.size))
+            .transpose()?;
+        // A HAL buffer is never empty, and clears come in units of four bytes.
+        let aligned = desc
+            .size
+            .max(1)
+            .next_multiple_of(wgt::COPY_BUFFER_ALIGNMENT);
+        let hal_desc = hal::BufferDescriptor {
+            label: device.adapter.hal_label(desc.label.unwrap_or_default()),
+            size: aligned,
+            usage: validate::buffer::hal_usage(desc),
+            memory_flags: hal::MemoryFlags::empty(),
+        };
+        let slot = device.create(&name, aligned, |hal| {
+            // SAFETY: the descriptor was validated.
+            unsafe { hal.create_buffer(&hal_desc) }.map(BufferRaw::new)
+        })?;
+        let body = Body::Live(Arc::clone(&slot));
+        let mut this = if desc.mapped_at_creation {
+            Self::with_body(
+                device,
+                desc,
+                body,
+                Mapping::Unmapped,
+                BufferInit::initialized(),
+            )
+        } else {
+            let init = BufferInit::uninitialized(aligned);
+            return Ok(Self::with_body(device, desc, body, Mapping::Unmapped, init));
+        };
+        *this.mapping.get_mut() = match staging {
+            Some(staging) => {
+                // SAFETY: nobody else has seen the memory yet.
+                unsafe { staging.memory().zero(0, staging.size()) };
+                Mapping::Staged(staging)
+            }
+            None => {
+                let range = 0..desc.size;
+                let memory = match slot.pin(&*device.lower) {
+                    // SAFETY: the buffer is new and pinned, and has a mappable usage unless it is empty.
+                    Some(raw) => unsafe { Memory::map(device.hal(), &raw, range.clone()) }?,
+                    None => Memory::EMPTY,
+                };
+                // SAFETY: nobody else has seen the memory yet.
+                unsafe { memory.zero(0, memory.size) };
+                Mapping::Mapped {
+                    mode: MapMode::Write,
+                    range,
+                    memory,
+                }
+            }
+        };
+        this.available = AtomicBool::new(false);
+        Ok(this)
+    }
+
+    fn with_body(
+        device: &Arc<Device>,
+        desc: &wgt::BufferDescriptor<Option<&str>>,
+        body: Body<BufferRaw>,
+        mapping: Mapping,
+        init: BufferInit,
+    ) -> Self {
+        Self {
+            device: Arc::clone(device),
+            label: desc.label.unwrap_or_default().to_owned(),
+            size: desc.size,
+            usage: desc.usage,
+            body,
+            mapping: Mutex::new(mapping),
+            available: AtomicBool::new(true),
+            init,
+            state: AtomicU16::new(0),
+            children: Children::default(),
+            pending_writes: AtomicU32::new(0),
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The label, empty if there is none.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The usages that the program asked for.
+    pub fn usage(&self) -> wgt::BufferUsages {
+        self.usage
+    }
+
+    /// The HAL usages of the memory.
+    pub(crate) fn hal_usage(&self) -> wgt::BufferUses {
+        validate::buffer::hal_usage(&wgt::BufferDescriptor {
+            label: None,
+            size: self.size,
+            usage: self.usage,
+            mapped_at_creation: false,
+        })
+    }
+
+    pub(crate) fn name(&self) -> Named<'_> {
+        Named {
+            kind: "buffer",
+            label: &self.label,
+        }
+    }
+
+    pub(crate) fn state(&self) -> wgt::BufferUses {
+        wgt::BufferUses::from_bits_retain(self.state.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_state(&self, state: wgt::BufferUses) {
+        self.state.store(state.bits(), Ordering::Relaxed);
+    }
+
+    /// Frees the memory: at once if the GPU is done with it, when its last submission completes
+    /// otherwise (specification, `destroy`). A mapping ends; submitting what uses the buffer is an error
+    /// from now on. Doing it twice is fine.
+    pub fn destroy(&self) {
+        self.body.destroy_with(&self.children, &self.device.lower);
+        self.abandon_map();
+        if self.pending_writes.load(Ordering::Acquire) > 0 {
+            self.device.forget_writes_to_buffer(self);
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.destroy();
+    }
+}

@@ -1,0 +1,101 @@
+//! Fencepost is a drop-in backend of the [`wgpu`] crate with one promise: **GPU memory comes back at the
+//! fence**. What a program destroys or drops is freed exactly when the GPU has no more use for it: at once
+//! when it is idle, when its last submission completes otherwise; whether or not anybody polls.
+//!
+//! A program that uses `wgpu` changes the line that makes its instance:
+//!
+//! ```
+//! let desc = wgpu::InstanceDescriptor::new_without_display_handle();
+//! // let instance = wgpu::Instance::new(desc);
+//! let instance = fencepost::instance(desc);
+//! # drop(instance);
+//! ```
+//!
+//! From there on it is plain `wgpu`. What Fencepost adds is set with a [`Builder`].
+//!
+//! # What differs from wgpu's own core
+//!
+//! * Submitting a command buffer that uses a destroyed resource is a validation error that executes
+//!   nothing of the whole submission, as the specification says.
+//! * `as_hal` gives `None` on any custom backend, and `create_buffer_from_hal` and
+//!   `create_texture_from_hal` panic in `wgpu` itself.
+//! * Rendering, surfaces and ray tracing are not implemented yet: asking for them is a validation error.
+//!   Features that need them are not advertised.
+//! * [`wgpu::MapRangeError`] can only be made by `wgpu`, so its text is always that of a buffer that is not
+//!   mapped.
+
+mod adapter;
+mod bindings;
+mod buffer;
+mod convert;
+mod device;
+mod encoder;
+mod pass;
+mod queue;
+mod texture;
+mod unimplemented;
+
+use fencepost_core as core;
+
+pub use core::{report::MemoryReport, Callbacks, Reclaim};
+
+/// Makes an instance whose devices are Fencepost's, with the default options.
+pub fn instance(desc: wgpu::InstanceDescriptor) -> wgpu::Instance {
+    Builder::new(desc).instance()
+}
+
+/// Makes an instance with options.
+///
+/// ```
+/// use fencepost::{Builder, Callbacks, Reclaim};
+///
+/// let desc = wgpu::InstanceDescriptor::new_without_display_handle();
+/// let instance = Builder::new(desc)
+///     .reclaim(Reclaim::Thread)
+///     .callbacks(Callbacks::Prompt)
+///     .instance();
+/// # drop(instance);
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    desc: wgpu::InstanceDescriptor,
+    options: core::Options,
+}
+
+impl Builder {
+    /// The default options for what `desc` describes.
+    pub fn new(desc: wgpu::InstanceDescriptor) -> Self {
+        Self {
+            desc,
+            options: core::Options::default(),
+        }
+    }
+
+    /// Who gives memory back when the program does not call in.
+    #[must_use]
+    pub fn reclaim(mut self, reclaim: Reclaim) -> Self {
+        self.options.reclaim = reclaim;
+        self
+    }
+
+    /// Where the callbacks of mapping, work done and device loss run.
+    #[must_use]
+    pub fn callbacks(mut self, callbacks: Callbacks) -> Self {
+        self.options.callbacks = callbacks;
+        self
+    }
+
+    /// Makes the instance.
+    pub fn instance(self) -> wgpu::Instance {
+        let instance = core::Instance::new(self.desc, self.options);
+        wgpu::Instance::from_custom(adapter::Instance(instance))
+    }
+}
+
+/// What a device holds, in numbers. `None` if it is not one of Fencepost's.
+///
+/// Takes a reclaim step first.
+pub fn memory_report(device: &wgpu::Device) -> Option<MemoryReport> {
+    let device = device.as_custom::<device::Device>()?;
+    Some(device.core.memory_report())
+}

@@ -1,0 +1,35 @@
+//! The behaviour of Fencepost as a program sees it through `wgpu`, on a real driver.
+//!
+//! One binary, one module per subject. Each test runs inside [`harness::test`], which makes a
+//! device of its own, lets one test at a time use the driver, and fails the test for every
+//! message of the Khronos validation layer and for every error that nobody asked for.
+//!
+//! Environment:
+//! - `VK_ICD_FILENAMES`: the Vulkan driver, as the loader understands it.
+//! - `FENCEPOST_TEST_CORE=wgpu`: run the same tests on wgpu-core. Tests of what only Fencepost
+//!   promises are skipped there; all others must pass, which is how the tests are tested.
+//! - `FENCEPOST_STORM_SECONDS`: how long the storms of [`threads`] last (20 by default).
+
+mod harness;
+mod messages;
+
+mod additions;
+mod backends;
+mod bindings;
+mod buffers;
+mod callbacks;
+mod compute;
+mod copies;
+mod device;
+mod errors;
+mod invariants;
+mod lifetime;
+mod queries;
+mod queue_writes;
+mod render;
+mod scenarios;
+mod shaders;
+mod textures;
+mod threads;
+mod utilities;
+mod zeroed;

@@ -1,0 +1,75 @@
+//! Messages of the Khronos validation layer, as wgpu-hal hands them to the `log` crate.
+//!
+//! Invariant: every error and warning of the layer is kept until the test that caused it takes it.
+
+use std::sync::Once;
+
+use parking_lot::Mutex;
+
+use crate::harness::{core, Core};
+
+/// Where wgpu-hal's debug messenger logs from.
+const TARGET: &str = "wgpu_hal::vulkan::instance";
+
+/// Messages that are wrong: identifier, a part of the text, and why it is wrong.
+const FALSE_POSITIVES: &[(&str, &str)] = &[
+    // The layer of 2023 is older than the number that SPIR-V gave to WGSL as a source language
+    // (10, in the unified registry since); naga writes it into modules with debug information.
+    (
+        "UNASSIGNED-CoreValidation-Shader-InconsistentSpirv",
+        "Invalid source language operand: 10",
+    ),
+];
+
+struct Logger;
+
+static LOGGER: Logger = Logger;
+static KEPT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static INSTALL: Once = Once::new();
+
+impl log::Log for Logger {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
+        let text = record.args().to_string();
+        if std::env::var_os("FENCEPOST_TEST_LOG").is_some() {
+            eprintln!("{} {}: {text}", record.level(), record.target());
+        }
+        // GENERAL messages are the loader's, about layers and drivers that it did not find.
+        let layer = text.starts_with("VALIDATION") || text.starts_with("PERFORMANCE");
+        if record.target() != TARGET || !layer {
+            return;
+        }
+        if FALSE_POSITIVES
+            .iter()
+            .any(|(id, part)| text.contains(id) && text.contains(part))
+        {
+            return;
+        }
+        // wgpu-core puts no barrier between two writes of a queue to one buffer.
+        if text.contains("SYNC-HAZARD-WRITE-AFTER-WRITE") && core() == Core::Wgpu {
+            return;
+        }
+        KEPT.lock().push(text);
+    }
+
+    fn flush(&self) {}
+}
+
+/// Starts to listen; again and again is fine.
+pub fn listen() {
+    INSTALL.call_once(|| {
+        log::set_logger(&LOGGER).expect("the test binary installs the only logger");
+        log::set_max_level(log::LevelFilter::Warn);
+    });
+}
+
+/// Takes what has been said since the last call.
+pub fn take() -> Vec<String> {
+    std::mem::take(&mut *KEPT.lock())
+}

@@ -6,8 +6,7 @@ use crate::shell;
 pub const LIBRARIES: [&str; 3] = ["fencepost-lifetime", "fencepost-core", "fencepost"];
 
 /// What the libraries must compile for, if its standard library is installed.
-const PLATFORMS: [&str; 5] = [
-    "x86_64-unknown-linux-gnu",
+const PLATFORMS: [&str; 4] = [
     "aarch64-unknown-linux-gnu",
     "aarch64-apple-darwin",
     "x86_64-pc-windows-msvc",

@@ -24,13 +24,13 @@ impl Lower {
                 }
                 Err(error) => return Err(Error::from(error).within(what)),
             }
-            let oldest = self.retired.reclaimed().next();
-            if self.retired.is_empty() || oldest > self.retired.published() {
+            let oldest = self.retired.oldest_in_flight();
+            let Some(oldest) = oldest.filter(|_| !self.retired.is_empty()) else {
                 return Err(Error::out_of_memory(format!(
                     "{what}: the device is out of memory ({})",
                     self.report_memory()
                 )));
-            }
+            };
             self.wait(oldest, None)
                 .map_err(|error| Error::from(error).within(what))?;
             self.reclaim();

@@ -350,7 +350,7 @@ impl ComputePass {
             if let Some(conflict) = &group.conflict {
                 return Err(conflict.clone());
             }
-        } else if groups.iter().any(|group| group.writes) {
+        } else if groups.iter().any(|group| group.contends) {
             self.scope.check(groups.into_iter())?;
         }
         if !self.immediates.contains(pipeline.immediates) {

@@ -1,5 +1,9 @@
 //! The usage scope of a dispatch (specification, section 3.4.3 "Synchronization"): within it a resource is
 //! read in any number of ways, or written in one.
+//!
+//! A texture has one layout at a time, so reading one subresource both as a sampled and as a storage texture
+//! is possible within one bind group, where the HAL knows of both, but not from two: a limit of this
+//! implementation.
 
 use crate::{
     error::{invalid, Result},
@@ -68,16 +72,20 @@ impl Scope {
         uses: TextureUses,
     ) -> Result<()> {
         let key = (Arc::as_ptr(texture) as usize, mip, layer);
-        let before = self.textures.entry(key).or_insert(uses);
-        if *before != uses && !TextureUses::INCLUSIVE.contains(*before | uses) {
-            return Err(invalid!(
-                "mip level {mip} of layer {layer} of {} is used as {:?} and as {uses:?} in one usage scope; \
-                 a use that writes must be the only kind",
-                texture.name(),
-                *before,
-            ));
+        let before = *self.textures.entry(key).or_insert(uses);
+        if before == uses {
+            return Ok(());
         }
-        *before |= uses;
-        Ok(())
+        let why = if TextureUses::INCLUSIVE.contains(before | uses) {
+            // Within one bind group the two are one usage, and one layout.
+            "reads of different kinds must be in one bind group"
+        } else {
+            "a use that writes must be the only kind"
+        };
+        Err(invalid!(
+            "mip level {mip} of layer {layer} of {} is used as {before:?} and as {uses:?} in one usage scope; \
+             {why}",
+            texture.name(),
+        ))
     }
 }

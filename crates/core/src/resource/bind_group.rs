@@ -104,8 +104,8 @@ pub struct BindGroup {
     dynamic: Vec<Dynamic>,
     /// The sizes in bytes of the bindings whose layout does not say how large they must be, in its order.
     pub(crate) late_sizes: Vec<u64>,
-    /// Whether a dispatch can write through the group.
-    pub(crate) writes: bool,
+    /// Whether it can be in conflict with another group: it writes, or has storage textures.
+    pub(crate) contends: bool,
     /// The error of a dispatch with this group alone.
     pub(crate) conflict: Option<Error>,
 }
@@ -154,7 +154,7 @@ impl BindGroup {
             samplers: Vec::new(),
             dynamic: Vec::new(),
             late_sizes: Vec::new(),
-            writes: false,
+            contends: false,
             conflict: None,
         }
     }
@@ -199,6 +199,7 @@ impl BindGroup {
             self.add(slot, entry, &mut arguments)
                 .map_err(|e| e.within(format_args!("binding {}", slot.binding)))?;
         }
+        self.unite_reads(&mut arguments);
         self.conflict = Scope::default().check_one(self).err();
         self.make(&arguments)
     }
@@ -232,7 +233,7 @@ impl BindGroup {
                 for view in views {
                     self.device.check_same(view.device(), &view.name())?;
                     let uses = view.check_binding(&slot.ty)?;
-                    self.writes |= !wgt::TextureUses::INCLUSIVE.contains(uses);
+                    self.contends |= uses != wgt::TextureUses::RESOURCE;
                     self.views.push(ViewMember {
                         view: Arc::clone(view),
                         uses,
@@ -252,6 +253,23 @@ impl BindGroup {
             count: len as u32,
         });
         Ok(())
+    }
+
+    /// A texture that is read in two ways at once has one layout for both, which the HAL derives from the
+    /// two usages together.
+    fn unite_reads(&mut self, arguments: &mut Arguments<'_>) {
+        for first in 0..self.views.len() {
+            for second in first + 1..self.views.len() {
+                let uses = self.views[first].uses | self.views[second].uses;
+                let reads = wgt::TextureUses::INCLUSIVE.contains(uses);
+                if reads && overlap(&self.views[first].view, &self.views[second].view) {
+                    for index in [first, second] {
+                        self.views[index].uses = uses;
+                        arguments.views[index].1 = uses;
+                    }
+                }
+            }
+        }
     }
 
     fn check_count(
@@ -383,7 +401,7 @@ impl BindGroup {
                 alignment,
             });
         }
-        self.writes |= !wgt::BufferUses::INCLUSIVE.contains(uses);
+        self.contends |= !wgt::BufferUses::INCLUSIVE.contains(uses);
         self.buffers.push(BufferMember {
             buffer: Arc::clone(buffer),
             offset,
@@ -511,6 +529,16 @@ impl BindGroup {
         }
         Ok(())
     }
+}
+
+/// Whether two views have a subresource in common.
+fn overlap(first: &TextureView, second: &TextureView) -> bool {
+    let common =
+        |a: &std::ops::Range<u32>, b: &std::ops::Range<u32>| a.start < b.end && b.start < a.end;
+    let (a, b) = (&first.desc.range, &second.desc.range);
+    Arc::ptr_eq(&first.texture, &second.texture)
+        && common(&a.mips, &b.mips)
+        && common(&a.layers, &b.layers)
 }
 
 impl Drop for BindGroup {

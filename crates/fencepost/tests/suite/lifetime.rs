@@ -522,14 +522,14 @@ fn refused(gpu: &Gpu, bench: &Bench, kind: &Kind, commands: wgpu::CommandBuffer)
         kind.name,
         errors[0]
     );
-    gpu.wait();
+    gpu.rest();
     assert!(!bench.executed(gpu, 0), "{}: nothing runs", kind.name);
 }
 
 /// Submits commands whose subject was dropped: they run, and it goes at the fence.
 fn accepted(gpu: &Gpu, bench: &Bench, kind: &Kind, commands: wgpu::CommandBuffer, before: isize) {
     gpu.valid(kind.name, || gpu.queue.submit([commands]));
-    gpu.wait();
+    gpu.rest();
     assert_eq!(kind.alive(gpu), before, "{}: freed", kind.name);
     assert!(bench.executed(gpu, 0), "{}: it runs", kind.name);
 }
@@ -580,7 +580,7 @@ fn destroyed_after_completion() {
         let (subject, before, _) = kind.make(gpu, bench);
         let commands = record(gpu, bench, subject.as_ref()).finish();
         gpu.valid(kind.name, || gpu.queue.submit([commands]));
-        gpu.wait();
+        gpu.rest();
         subject.destroy();
         assert_eq!(kind.alive(gpu), before, "{}: freed at once", kind.name);
         assert!(bench.executed(gpu, 0));
@@ -616,7 +616,7 @@ fn destroyed_twice_in_flight() {
         });
         drop(subject);
         gpu.assert_in_flight();
-        gpu.wait();
+        gpu.rest();
         assert_eq!(kind.alive(gpu), before, "{}: freed once", kind.name);
         assert!(bench.executed(gpu, 0));
     });
@@ -675,7 +675,7 @@ fn dropped_after_completion() {
         let (subject, before, _) = kind.make(gpu, bench);
         let commands = record(gpu, bench, subject.as_ref()).finish();
         gpu.valid(kind.name, || gpu.queue.submit([commands]));
-        gpu.wait();
+        gpu.rest();
         drop(subject);
         assert_eq!(kind.alive(gpu), before, "{}: freed at once", kind.name);
         assert!(bench.executed(gpu, 0));

@@ -2,6 +2,7 @@
 //!
 //! Invariant: every error and warning of the layer is kept until the test that caused it takes it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Once;
 
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ struct Logger;
 static LOGGER: Logger = Logger;
 static KEPT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static INSTALL: Once = Once::new();
+static NO_LAYER: AtomicBool = AtomicBool::new(false);
 
 impl log::Log for Logger {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
@@ -39,6 +41,9 @@ impl log::Log for Logger {
         let text = record.args().to_string();
         if std::env::var_os("FENCEPOST_TEST_LOG").is_some() {
             eprintln!("{} {}: {text}", record.level(), record.target());
+        }
+        if text.contains("VALIDATION requested, but unable to find layer") {
+            NO_LAYER.store(true, Ordering::Relaxed);
         }
         // GENERAL messages are the loader's, about layers and drivers that it did not find.
         let layer = text.starts_with("VALIDATION") || text.starts_with("PERFORMANCE");
@@ -72,4 +77,9 @@ pub fn listen() {
 /// Takes what has been said since the last call.
 pub fn take() -> Vec<String> {
     std::mem::take(&mut *KEPT.lock())
+}
+
+/// Whether an instance asked for the layer and did not get it.
+pub fn no_layer() -> bool {
+    NO_LAYER.load(Ordering::Relaxed)
 }

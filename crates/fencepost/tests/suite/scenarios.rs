@@ -254,7 +254,7 @@ fn scenario_01_destroyed_before_it_is_submitted() {
                 let errors = gpu.take_uncaptured();
                 assert_eq!(errors.len(), 1, "{what}: {errors:?}");
                 assert!(errors[0].contains(LABEL), "{what}: {}", errors[0]);
-                gpu.wait();
+                gpu.rest();
                 drop(resource);
                 assert_eq!(gpu.settled_counts(), before, "{what}: all is back");
                 assert_eq!(gpu.read_words(&marker), [0], "{what}: nothing ran");
@@ -526,7 +526,7 @@ fn scenario_08_ten_command_buffers_one_destroyed_resource() {
         });
         assert!(error.contains(LABEL), "{error}");
         assert_eq!(gpu.settled_counts(), base, "what they held is released");
-        gpu.wait();
+        gpu.rest();
         assert_eq!(gpu.read_words(&marks), [0; 10], "none of the ten runs");
         gpu.valid("the next submit", || {
             gpu.run(|encoder| encoder.copy_buffer_to_buffer(&one, 0, &marks, 0, 4))
@@ -584,7 +584,7 @@ fn scenario_10_tombstones_hold_no_memory() {
             }
             kept.push((texture, view, group));
             if frame % 50 == 49 {
-                gpu.wait();
+                gpu.rest();
                 let now = gpu.counts();
                 assert_eq!(now.texture_views, base.texture_views + 1, "frame {frame}");
                 assert_eq!(now.bind_groups, base.bind_groups + 1, "frame {frame}");

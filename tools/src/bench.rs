@@ -78,7 +78,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             progress("from the fence to memory returned");
             notes.extend(memory_return(&slow)?);
             if slow[0].asynchronous && slow[1].asynchronous {
-                let costs = in_flight::both(&gpus, &IN_FLIGHT, in_flight::ATTEMPTS, progress)?;
+                let costs = in_flight::both(&gpus, &IN_FLIGHT, 3, progress)?;
                 let (mut used, mut idle) = (Vec::new(), Vec::new());
                 for (n, [a, b]) in costs {
                     used.push(Row {

@@ -16,8 +16,8 @@ use crate::timing::{timed, Samples};
 const BATCH: usize = 64;
 /// Samples per attempt.
 const BATCHES: usize = 5;
-/// Attempts per number of submissions and core.
-pub const ATTEMPTS: usize = 3;
+/// Attempts per number of submissions and core, for the demo.
+pub const ATTEMPTS: usize = 2;
 /// What one dispatch of slow work is made to take at least, in nanoseconds.
 const UNIT: f64 = 20e6;
 /// The longest slow submission that is tried, in nanoseconds.

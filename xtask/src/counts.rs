@@ -1,7 +1,8 @@
 //! Reads what `cargo test -- --show-output` prints, as it comes.
 //!
 //! A test that finds that it cannot run here prints a line that starts with `skipped: ` and returns.
-//! libtest calls it passed; here it counts as skipped, once, and not as passed.
+//! libtest calls it passed; here it counts as skipped, once, and not as passed. A binary that dies
+//! prints no result line: the tests that it had finished count, and its death counts as a failure.
 
 /// Tests by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl std::ops::AddAssign for Counts {
 pub struct Reader {
     /// All results so far.
     pub counts: Counts,
-    /// Why tests were skipped, `test: reason`.
+    /// Why tests were skipped, `test: reason`, and which binaries died.
     pub reasons: Vec<String>,
     /// Whether this is inside the output of tests that passed.
     successes: bool,
@@ -37,12 +38,24 @@ pub struct Reader {
     counted: String,
     /// Skips since the last result line.
     skips: usize,
+    /// The tests that have ended since a binary began whose result line has not come yet.
+    running: Option<Counts>,
 }
 
 impl Reader {
     /// Takes the next line and says whether to show it: everything but the output of passed tests.
     pub fn line(&mut self, line: &str) -> bool {
+        if line.starts_with("running ") && line.trim_end_matches('s').ends_with(" test") {
+            self.close();
+            self.running = Some(Counts::default());
+        }
+        if let (Some(running), true) = (&mut self.running, line.starts_with("test ")) {
+            running.passed += usize::from(line.ends_with(" ... ok"));
+            running.failed += usize::from(line.ends_with(" ... FAILED"));
+            running.skipped += usize::from(line.contains(" ... ignored"));
+        }
         if let Some(rest) = line.strip_prefix("test result:") {
+            self.running = None;
             self.successes = false;
             // `12 passed` among parts that `;` and `.` separate.
             let number = |word: &str| -> usize {
@@ -81,6 +94,20 @@ impl Reader {
             }
         }
         !self.successes
+    }
+
+    /// Call at the end of the output.
+    pub fn close(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.failed += 1;
+            self.reasons.push(format!(
+                "a test binary died after {} tests",
+                running.passed + running.failed - 1
+            ));
+            self.counts += running;
+            self.successes = false;
+            self.skips = 0;
+        }
     }
 }
 
@@ -138,6 +165,36 @@ test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 17 filtered out;
         );
         assert!(shown.contains(&"thread 'b' panicked"));
         assert!(!shown.contains(&"all is well"));
+    }
+
+    #[test]
+    fn a_binary_that_dies_is_a_failure_and_its_tests_count() {
+        let mut reader = Reader::default();
+        for line in [
+            "running 3 tests",
+            "test a ... ok",
+            "test b ... FAILED",
+            "running 1 test",
+            "test c ... ok",
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.0s",
+            "running 2 tests",
+            "test d ... ok",
+        ] {
+            reader.line(line);
+        }
+        reader.close();
+        assert_eq!(
+            reader.counts,
+            Counts {
+                passed: 3,
+                failed: 3,
+                skipped: 0
+            }
+        );
+        assert_eq!(
+            reader.reasons,
+            [2, 1].map(|n| format!("a test binary died after {n} tests"))
+        );
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn suite(name: &'static str, cargo: &mut Command) -> Done {
         }
         child.wait()
     });
+    reader.close();
     let mut counts = reader.counts;
     match status {
         Ok(status) if status.success() => {}

@@ -134,6 +134,26 @@ impl<T> RetireQueue<T> {
         (!filing.drawers.is_empty()).then_some(filing.first)
     }
 
+    /// Whether [`advance`](Self::advance) has nothing to do whatever the fence reads, so that it need not
+    /// be read: nothing is in flight, and nothing was left over by an aborted submission.
+    ///
+    /// ```
+    /// use fencepost_lifetime::RetireQueue;
+    ///
+    /// let (queue, mut submitter) = RetireQueue::<()>::new();
+    /// assert!(queue.is_settled());
+    /// let submission = submitter.begin();
+    /// let serial = submission.serial();
+    /// submission.commit();
+    /// assert!(!queue.is_settled());
+    /// queue.advance(serial, |_| ());
+    /// assert!(queue.is_settled());
+    /// ```
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.reclaimed() >= self.published() && !self.left_over.load(Ordering::Acquire)
+    }
+
     /// How many payloads wait: for the fence, for the open submission to be decided, or for the next
     /// [`advance`](Self::advance).
     pub fn len(&self) -> usize {

@@ -47,6 +47,8 @@ pub(crate) struct Lower {
     pub bell: Bell,
     /// Whether reading the fence is a cheap call. On Metal and GL it scans or locks.
     pub cheap_fence: bool,
+    /// Whether what a submission did is visible to the next one without a barrier. It is not on GL.
+    pub submissions_order: bool,
     /// Whether waiting for the fence blocks everybody else. It does on GL, which holds its context.
     pub exclusive_wait: bool,
 }
@@ -81,6 +83,7 @@ impl Lower {
             lost: AtomicBool::new(false),
             bell: Bell::default(),
             cheap_fence: !matches!(backend, wgt::Backend::Metal | wgt::Backend::Gl),
+            submissions_order: backend != wgt::Backend::Gl,
             exclusive_wait: backend == wgt::Backend::Gl,
         };
         Ok((Arc::new(lower), submitter))
@@ -100,9 +103,13 @@ impl Lower {
 
     /// Takes a payload that was let go of: frees it if the GPU is done with it, files it otherwise.
     pub fn retire(&self, payload: Payload) {
-        let idle = payload.last_use().get() <= self.retired.reclaimed();
-        if !idle && self.cheap_fence {
+        // Below the watermark it is idle, and no later submission can have seen it present.
+        let is_idle = || payload.last_use().get() <= self.retired.reclaimed();
+        if !is_idle() && self.cheap_fence {
             self.reclaim();
+        }
+        if is_idle() {
+            return self.free(payload);
         }
         if let Disposal::Free(payload) = self.retired.retire(payload.last_use(), payload.clone()) {
             self.free(payload);

@@ -10,8 +10,11 @@ use std::{sync::atomic::Ordering, time::Duration};
 use wgpu_hal as hal;
 
 impl Lower {
-    /// Takes one step. Cheap when the fence has not moved.
+    /// Takes one step. Cheap when nothing is in flight.
     pub fn reclaim(&self) {
+        if self.retired.is_settled() {
+            return;
+        }
         let completed = self.completed();
         let before = self.retired.reclaimed();
         for payload in self.retired.advance(completed, |up_to| self.reset(up_to)) {

@@ -10,9 +10,10 @@ use crate::{
     reclaim::BufferRaw,
     validate,
 };
+use fencepost_lifetime::Serial;
 use parking_lot::Mutex;
 use std::sync::{
-    atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     Arc,
 };
 use wgpu_hal as hal;
@@ -30,12 +31,49 @@ pub struct Buffer {
     /// Whether the buffer is unmapped, which is what a submission asks for.
     pub(crate) available: AtomicBool,
     pub(crate) init: BufferInit,
-    /// The queue's view of how the buffer was last used: [`wgt::BufferUses`]. Changes under its lock.
-    state: AtomicU16,
+    pub(crate) state: BufferState,
     /// The bind groups that name the buffer.
     pub(crate) children: Children,
     /// How many writes to the buffer the queue has not submitted.
     pub(crate) pending_writes: AtomicU32,
+}
+
+/// The queue's view of how a buffer was last used, and by which submission. Changes under its lock.
+#[derive(Debug, Default)]
+pub(crate) struct BufferState(AtomicU64);
+
+impl BufferState {
+    /// The serial's low bits and the uses. Submissions whose serials agree in the low bits are 2^48 apart.
+    fn pack(serial: Serial, uses: wgt::BufferUses) -> u64 {
+        serial.get() << 16 | u64::from(uses.bits())
+    }
+
+    /// The uses, if they are those of the given submission, and none otherwise.
+    pub fn within(&self, serial: Serial) -> wgt::BufferUses {
+        let state = self.0.load(Ordering::Relaxed);
+        if state >> 16 == Self::pack(serial, wgt::BufferUses::empty()) >> 16 {
+            wgt::BufferUses::from_bits_retain(state as u16)
+        } else {
+            wgt::BufferUses::empty()
+        }
+    }
+
+    /// The uses, whichever submission they are of.
+    pub fn last(&self) -> wgt::BufferUses {
+        wgt::BufferUses::from_bits_retain(self.0.load(Ordering::Relaxed) as u16)
+    }
+
+    /// Sets the uses of a submission. Returns what [`restore`](Self::restore) takes.
+    pub fn set(&self, serial: Serial, uses: wgt::BufferUses) -> u64 {
+        let before = self.0.load(Ordering::Relaxed);
+        self.0.store(Self::pack(serial, uses), Ordering::Relaxed);
+        before
+    }
+
+    /// Undoes a [`set`](Self::set).
+    pub fn restore(&self, before: u64) {
+        self.0.store(before, Ordering::Relaxed);
+    }
 }
 
 impl Device {
@@ -108,7 +146,7 @@ impl Buffer {
             Some(staging) => {
                 // SAFETY: nobody else has seen the memory yet.
                 unsafe { staging.memory().zero(0, staging.size()) };
-                Mapping::Staged(staging)
+                Mapping::Staged(Box::new(staging))
             }
             None => {
                 let range = 0..desc.size;
@@ -146,7 +184,7 @@ impl Buffer {
             mapping: Mutex::new(mapping),
             available: AtomicBool::new(true),
             init,
-            state: AtomicU16::new(0),
+            state: BufferState::default(),
             children: Children::default(),
             pending_writes: AtomicU32::new(0),
         }
@@ -187,14 +225,6 @@ impl Buffer {
             kind: "buffer",
             label: &self.label,
         }
-    }
-
-    pub(crate) fn state(&self) -> wgt::BufferUses {
-        wgt::BufferUses::from_bits_retain(self.state.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn set_state(&self, state: wgt::BufferUses) {
-        self.state.store(state.bits(), Ordering::Relaxed);
     }
 
     /// Frees the memory: at once if the GPU is done with it, when its last submission completes

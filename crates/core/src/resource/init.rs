@@ -4,6 +4,7 @@
 //! what a copy or a write fills as a whole is never cleared.
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::{
     ops::Range,
     sync::atomic::{AtomicBool, Ordering},
@@ -13,7 +14,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct BufferInit {
     /// In order, disjoint and not adjacent.
-    holes: Mutex<Vec<Range<u64>>>,
+    holes: Mutex<SmallVec<[Range<u64>; 1]>>,
     /// Set once there are no holes. They may come back when a submission fails and is undone.
     whole: AtomicBool,
 }
@@ -21,15 +22,15 @@ pub(crate) struct BufferInit {
 impl BufferInit {
     /// Nothing of the `size` bytes is written.
     pub fn uninitialized(size: u64) -> Self {
-        Self::from_holes(Vec::from_iter((size > 0).then_some(0..size)))
+        Self::from_holes((size > 0).then_some(0..size).into_iter().collect())
     }
 
     /// Everything is written.
     pub fn initialized() -> Self {
-        Self::from_holes(Vec::new())
+        Self::from_holes(SmallVec::new())
     }
 
-    fn from_holes(holes: Vec<Range<u64>>) -> Self {
+    fn from_holes(holes: SmallVec<[Range<u64>; 1]>) -> Self {
         Self {
             whole: AtomicBool::new(holes.is_empty()),
             holes: Mutex::new(holes),
@@ -49,7 +50,7 @@ impl BufferInit {
             return filled;
         }
         let mut holes = self.holes.lock();
-        let mut left = Vec::with_capacity(holes.len() + 1);
+        let mut left = SmallVec::new();
         for hole in holes.drain(..) {
             let common = hole.start.max(range.start)..hole.end.min(range.end);
             if common.is_empty() {
@@ -74,7 +75,7 @@ impl BufferInit {
         let mut holes = self.holes.lock();
         holes.extend(taken);
         holes.sort_by_key(|hole| hole.start);
-        let mut merged: Vec<Range<u64>> = Vec::with_capacity(holes.len());
+        let mut merged: SmallVec<[Range<u64>; 1]> = SmallVec::new();
         for hole in holes.drain(..) {
             match merged.last_mut() {
                 Some(last) if last.end >= hole.start => last.end = last.end.max(hole.end),

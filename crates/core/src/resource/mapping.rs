@@ -59,7 +59,7 @@ pub(crate) enum Mapping {
         memory: Memory,
     },
     /// Mapped at creation: staging memory that becomes the contents when it is unmapped.
-    Staged(StagingBuffer),
+    Staged(Box<StagingBuffer>),
 }
 
 impl fmt::Debug for Mapping {
@@ -314,7 +314,7 @@ impl Buffer {
             }
             Mapping::Staged(staging) => {
                 // The contents are on their way before the buffer can be submitted.
-                let written = self.device.write_staged(self, 0, staging, || {
+                let written = self.device.write_staged(self, 0, *staging, || {
                     self.available.store(true, Ordering::Release);
                     Ok(())
                 });

@@ -4,16 +4,23 @@
 //! and puts it back, last change first, unless the submission is accepted.
 
 use crate::resource::{Buffer, QuerySet, SubRange, Texture};
+use fencepost_lifetime::Serial;
 use std::ops::Range;
 use wgpu_types as wgt;
 
 /// See the [module documentation](self). Dropping it undoes what it holds.
-#[derive(Debug, Default)]
-pub(super) struct Journal<'a>(Vec<Entry<'a>>);
+#[derive(Debug)]
+pub(super) struct Journal<'a> {
+    serial: Serial,
+    /// Whether everything that a submission did is visible to the next one without a barrier, as the HAL's
+    /// contract says. GL does not keep it.
+    submissions_order: bool,
+    entries: Vec<Entry<'a>>,
+}
 
 #[derive(Debug)]
 enum Entry<'a> {
-    BufferState(&'a Buffer, wgt::BufferUses),
+    BufferState(&'a Buffer, u64),
     BufferInit(&'a Buffer, Vec<Range<u64>>),
     TextureState(&'a Texture, SubRange, wgt::TextureUses),
     TextureInit(&'a Texture, SubRange),
@@ -21,15 +28,24 @@ enum Entry<'a> {
 }
 
 impl<'a> Journal<'a> {
+    /// Of an open submission.
+    pub fn new(serial: Serial, submissions_order: bool) -> Self {
+        Self {
+            serial,
+            submissions_order,
+            entries: Vec::new(),
+        }
+    }
+
     /// Keeps the changes: the submission was accepted.
     pub fn keep(&mut self) {
-        self.0.clear();
+        self.entries.clear();
     }
 
     /// Sets how a buffer is used next. Returns the state before if that takes a barrier.
     ///
-    /// Reads follow reads without one, once each kind of read has had its own after the last write;
-    /// a write needs one after anything but the first use, unless the HAL orders it by itself.
+    /// Reads follow reads without one, once each kind of read has had its own after the last write; a
+    /// write needs one after anything but the submission's first use, unless the HAL orders it by itself.
     #[inline]
     pub fn use_buffer(
         &mut self,
@@ -38,20 +54,23 @@ impl<'a> Journal<'a> {
         ordered: wgt::BufferUses,
     ) -> Option<wgt::BufferUses> {
         let reads = wgt::BufferUses::INCLUSIVE;
-        let from = buffer.state();
-        if reads.contains(from | to) {
+        let from = if self.submissions_order {
+            buffer.state.within(self.serial)
+        } else {
+            buffer.state.last()
+        };
+        let state = if reads.contains(from | to) {
             if from.contains(to) {
                 return None;
             }
-            self.0.push(Entry::BufferState(buffer, from));
-            buffer.set_state(from | to);
-            return (!from.is_empty()).then_some(from);
-        }
-        if from == to && ordered.contains(to) {
+            from | to
+        } else if from == to && ordered.contains(to) {
             return None;
-        }
-        self.0.push(Entry::BufferState(buffer, from));
-        buffer.set_state(to);
+        } else {
+            to
+        };
+        let before = buffer.state.set(self.serial, state);
+        self.entries.push(Entry::BufferState(buffer, before));
         (!from.is_empty()).then_some(from)
     }
 
@@ -62,7 +81,7 @@ impl<'a> Journal<'a> {
         }
         let holes = buffer.init.fill(range);
         if !holes.is_empty() {
-            self.0.push(Entry::BufferInit(buffer, holes.clone()));
+            self.entries.push(Entry::BufferInit(buffer, holes.clone()));
         }
         holes
     }
@@ -78,7 +97,7 @@ impl<'a> Journal<'a> {
     ) {
         let mut state = texture.state.lock();
         state.transition(range, to, ordered, |part, from, to| {
-            self.0
+            self.entries
                 .push(Entry::TextureState(texture, part.clone(), from));
             barrier(part, from, to);
         });
@@ -93,7 +112,7 @@ impl<'a> Journal<'a> {
         let holes = init.uninitialized_in(range);
         for hole in &holes {
             init.mark(hole);
-            self.0.push(Entry::TextureInit(texture, hole.clone()));
+            self.entries.push(Entry::TextureInit(texture, hole.clone()));
         }
         holes.into_vec()
     }
@@ -101,16 +120,16 @@ impl<'a> Journal<'a> {
     /// Marks a query as written.
     pub fn write_query(&mut self, set: &'a QuerySet, index: u32) {
         if set.written.set(index, true) {
-            self.0.push(Entry::Query(set, index));
+            self.entries.push(Entry::Query(set, index));
         }
     }
 }
 
 impl Drop for Journal<'_> {
     fn drop(&mut self) {
-        for entry in self.0.drain(..).rev() {
+        for entry in self.entries.drain(..).rev() {
             match entry {
-                Entry::BufferState(buffer, state) => buffer.set_state(state),
+                Entry::BufferState(buffer, before) => buffer.state.restore(before),
                 Entry::BufferInit(buffer, holes) => buffer.init.unfill(holes),
                 Entry::TextureState(texture, range, state) => {
                     texture.state.lock().restore(&range, state);

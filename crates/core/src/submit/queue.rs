@@ -358,7 +358,7 @@ impl Device {
         let is_empty = |recording: &Recording| recording.commands.is_empty();
         let nothing = held.is_empty() && recordings().all(|(_, recording)| is_empty(recording));
         let mut done = if nothing {
-            Replayed::nothing(*zeros_ready)
+            Replayed::nothing(serial, *zeros_ready)
         } else {
             let label = commands.first().map_or("", |first| &first.label);
             let encoding = Encoding::begin(&self.lower, self.adapter.hal_label(label));

@@ -27,10 +27,10 @@ pub(super) struct Replayed<'a> {
 
 impl Replayed<'_> {
     /// A submission that only signals its fence.
-    pub fn nothing(zeros_ready: bool) -> Self {
+    pub fn nothing(serial: Serial, zeros_ready: bool) -> Self {
         Self {
             in_flight: None,
-            journal: Journal::default(),
+            journal: Journal::new(serial, true),
             zeros_ready,
         }
     }
@@ -64,7 +64,7 @@ impl<'a, 's> Replay<'a, 's> {
             device,
             submission,
             encoding,
-            journal: Journal::default(),
+            journal: Journal::new(submission.serial(), device.lower.submissions_order),
             zeros_ready,
             indirect,
             buffer_barriers: Vec::new(),

@@ -98,10 +98,7 @@ pub fn ours_alone(why: &str) -> bool {
 /// The instance that all Vulkan tests share.
 fn shared_instance() -> &'static wgpu::Instance {
     static INSTANCE: OnceLock<wgpu::Instance> = OnceLock::new();
-    INSTANCE.get_or_init(|| {
-        messages::listen();
-        instance(descriptor(wgpu::Backends::VULKAN))
-    })
+    INSTANCE.get_or_init(|| instance(descriptor(wgpu::Backends::VULKAN)))
 }
 
 /// The driver under test, or why there is none.
@@ -121,7 +118,7 @@ pub fn test(body: impl FnOnce(&Gpu)) {
 /// Runs a test on a device that has at least `required`; without them the test is skipped.
 pub fn test_with(required: wgpu::Features, body: impl FnOnce(&Gpu)) {
     let guard = DRIVER.lock();
-    messages::listen();
+    messages::listen(|| drop(instance(descriptor(wgpu::Backends::VULKAN))));
     drop(messages::take());
     let adapter = match adapter() {
         Ok(adapter) => adapter,
@@ -139,7 +136,7 @@ pub fn test_with(required: wgpu::Features, body: impl FnOnce(&Gpu)) {
 /// Runs a test that makes its own instances and devices, with messages checked as ever.
 pub fn test_bare(body: impl FnOnce()) {
     let _guard = DRIVER.lock();
-    messages::listen();
+    messages::listen(|| drop(instance(descriptor(wgpu::Backends::VULKAN))));
     drop(messages::take());
     body();
     check_messages();

@@ -8,6 +8,7 @@
 //! - `VK_ICD_FILENAMES`: the Vulkan driver, as the loader understands it.
 //! - `FENCEPOST_TEST_CORE=wgpu`: run the same tests on wgpu-core. Tests of what only Fencepost
 //!   promises are skipped there; all others must pass, which is how the tests are tested.
+//! - `FENCEPOST_TEST_LOG`: print errors and warnings of every crate's log as they come.
 //! - `FENCEPOST_STORM_SECONDS`: how long the storms of [`threads`] last (20 by default).
 
 mod harness;

@@ -31,7 +31,7 @@ static NO_LAYER: AtomicBool = AtomicBool::new(false);
 
 impl log::Log for Logger {
     fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.level() <= log::Level::Warn
+        metadata.level() <= log::max_level()
     }
 
     fn log(&self, record: &log::Record<'_>) {
@@ -39,11 +39,14 @@ impl log::Log for Logger {
             return;
         }
         let text = record.args().to_string();
-        if std::env::var_os("FENCEPOST_TEST_LOG").is_some() {
-            eprintln!("{} {}: {text}", record.level(), record.target());
-        }
         if text.contains("VALIDATION requested, but unable to find layer") {
             NO_LAYER.store(true, Ordering::Relaxed);
+        }
+        if record.level() > log::Level::Warn {
+            return;
+        }
+        if std::env::var_os("FENCEPOST_TEST_LOG").is_some() {
+            eprintln!("{} {}: {text}", record.level(), record.target());
         }
         // GENERAL messages are the loader's, about layers and drivers that it did not find.
         let layer = text.starts_with("VALIDATION") || text.starts_with("PERFORMANCE");
@@ -66,10 +69,13 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Starts to listen; again and again is fine.
-pub fn listen() {
+/// Starts to listen; again and again is fine. The first call makes an instance with `instance`, to
+/// learn whether the layer is there: wgpu-hal says so at the level of debugging only.
+pub fn listen(instance: impl FnOnce()) {
     INSTALL.call_once(|| {
         log::set_logger(&LOGGER).expect("the test binary installs the only logger");
+        log::set_max_level(log::LevelFilter::Debug);
+        instance();
         log::set_max_level(log::LevelFilter::Warn);
     });
 }

@@ -819,7 +819,10 @@ fn scenario_14_pending_map_is_ended() {
                 gpu.map(&kept, wgpu::MapMode::Read, 0..1 << 16);
                 kept.unmap();
             } else {
-                assert_eq!(after.buffers, base.buffers, "{end:?}: memory is back");
+                // A destroyed device gives all of its memory back.
+                let all = end == End::DestroyDevice;
+                assert!(all || after.buffers == base.buffers, "{end:?}: {after:?}");
+                assert!(after.buffers <= base.buffers, "{end:?}: {after:?}");
                 let again = Outcome::default();
                 let _ = gpu.error_of(|| {
                     kept.unmap();

@@ -1,9 +1,9 @@
 //! Callbacks of the program's, and when they run.
 //!
-//! One queue holds what waits for the fence, in the order of registration: mappings and work-done
-//! callbacks. What was registered earlier for the same or an earlier submission runs first, so a
-//! work-done callback finds every mapping of its submission resolved, as `wgpu` documents. They run in
-//! `poll` and `submit`, and with [`Callbacks::Prompt`](super::Callbacks::Prompt) also on a thread of
+//! One queue holds what waits for the fence: mappings and work-done callbacks. They run in the order of
+//! the submissions that they wait for, for each the mappings first, so that a work-done callback finds
+//! every mapping of its submission resolved, as `wgpu` documents; beyond that in the order of
+//! registration. They run in `poll` and `submit`, and with [`Callbacks::Prompt`](super::Callbacks::Prompt) also on a thread of
 //! their own; never under a lock (I6), each exactly once (I8).
 
 use crate::{resource::Buffer, Device};
@@ -73,10 +73,11 @@ impl CallbackQueue {
             return Vec::new();
         }
         let all = std::mem::take(&mut *waiting);
-        let (ready, later): (Vec<_>, Vec<_>) = all
+        let (mut ready, later): (Vec<_>, Vec<_>) = all
             .into_iter()
             .partition(|(serial, _)| *serial <= reclaimed);
         waiting.extend(later);
+        ready.sort_by_key(|(serial, waiting)| (*serial, matches!(waiting, Waiting::WorkDone(_))));
         ready.into_iter().map(|(_, waiting)| waiting).collect()
     }
 }

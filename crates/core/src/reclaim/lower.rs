@@ -105,7 +105,7 @@ impl Lower {
     pub fn retire(&self, payload: Payload) {
         // Below the watermark it is idle, and no later submission can have seen it present.
         let is_idle = || payload.last_use().get() <= self.retired.reclaimed();
-        if !is_idle() && self.cheap_fence {
+        if self.cheap_fence {
             self.reclaim();
         }
         if is_idle() {
@@ -125,13 +125,14 @@ impl Lower {
         unsafe { payload.free(&*self.device) };
     }
 
-    /// Every payload that is not freed.
+    /// Every payload that is not freed, in an order in which they can be: layouts last.
     pub fn alive(&self) -> Vec<Payload> {
         let registry = self.registry.lock();
-        registry
-            .values()
-            .map(|(payload, _)| payload.clone())
-            .collect()
+        let payloads = registry.values().map(|(payload, _)| payload.clone());
+        let mut alive: Vec<Payload> = payloads.collect();
+        drop(registry);
+        alive.sort_by_key(Payload::rank);
+        alive
     }
 
     /// What exists now. Takes time in proportion to that.

@@ -117,6 +117,20 @@ macro_rules! payloads {
     };
 }
 
+impl Payload {
+    /// Where it stands when everything is let go of at once: what was made from others goes first, and a
+    /// bind group goes back into a pool of its layout.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::BindGroup(_) => 0,
+            Self::TextureView(_) | Self::ComputePipeline(_) => 1,
+            Self::BindGroupLayout(_) => 4,
+            Self::PipelineLayout(_) => 3,
+            _ => 2,
+        }
+    }
+}
+
 // SAFETY of every `destroy_*` below: the payload was taken out of its slot, so no command buffer refers
 // to it (I1) and it is freed once (I2).
 payloads! {

@@ -105,7 +105,10 @@ mod tests {
             for item in &items {
                 table.enter(item);
             }
-            assert_eq!(*table.get(table.items.len() as u32 - 1), *items.last().unwrap());
+            assert_eq!(
+                *table.get(table.items.len() as u32 - 1),
+                *items.last().unwrap()
+            );
         }
         assert_eq!(table.iter().count(), FEW);
         let place = table.enter(&hot);

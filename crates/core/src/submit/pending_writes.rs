@@ -71,6 +71,14 @@ impl Held {
         }
     }
 
+    /// Whether the target was not destroyed. Counts only after the seal of a submission that stamped it.
+    pub fn is_present(&self) -> bool {
+        match self {
+            Self::Buffer { target, .. } => target.body.is_present(),
+            Self::Texture { target, .. } => target.body.is_present(),
+        }
+    }
+
     fn count(&self) -> &AtomicU32 {
         match self {
             Self::Buffer { target, .. } => &target.pending_writes,

@@ -346,14 +346,11 @@ impl Device {
         }
         submission.stamp(self.zeros.last_use());
         submission.seal();
+        // A write whose target is gone goes with it; what is there now outlives this submission.
+        let writes: Vec<&Held> = held.iter().filter(|write| write.is_present()).collect();
         for (buffer, recording) in recordings() {
             check::check_recording(buffer, recording).map_err(|e| e.within(buffer.name()))?;
         }
-        // A write whose target was destroyed just now is dropped with its target.
-        let present = |write: &&Held| match write {
-            Held::Buffer { target, .. } => target.body.is_present(),
-            Held::Texture { target, .. } => target.body.is_present(),
-        };
 
         let is_empty = |recording: &Recording| recording.commands.is_empty();
         let nothing = held.is_empty() && recordings().all(|(_, recording)| is_empty(recording));
@@ -364,7 +361,7 @@ impl Device {
             let encoding = Encoding::begin(&self.lower, self.adapter.hal_label(label));
             let encoding = encoding.map_err(|error| self.hal_error(error))?;
             let mut replay = Replay::new(self, &submission, encoding, *zeros_ready, indirect);
-            for write in held.iter().filter(present) {
+            for write in writes {
                 replay.write(write)?;
             }
             for (_, recording) in recordings() {

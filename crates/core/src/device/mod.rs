@@ -1,4 +1,4 @@
-//! A device: the upper half, which API objects hold, on top of a [lower half](crate::reclaim::Lower),
+//! A device: the upper half, which API objects hold, on top of a lower half (`crate::reclaim`),
 //! which frees.
 //!
 //! Every object that is made from a device holds it, so the device ends when the last of them is gone:

@@ -10,7 +10,7 @@ use crate::{
     reclaim::BufferRaw,
     validate,
 };
-use fencepost_lifetime::Serial;
+use fencepost_lifetime::{Serial, Slot};
 use parking_lot::Mutex;
 use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -84,18 +84,16 @@ impl Device {
         desc: &wgt::BufferDescriptor<Option<&str>>,
     ) -> Arc<Buffer> {
         let created = Buffer::new(self, desc);
-        let buffer = self
-            .report_if_err("Device::create_buffer", created)
+        self.report_if_err("Device::create_buffer", created)
             .unwrap_or_else(|| {
                 let init = BufferInit::initialized();
                 Buffer::with_body(self, desc, Body::Invalid, Mapping::Unmapped, init)
-            });
-        Arc::new(buffer)
+            })
     }
 }
 
 impl Buffer {
-    fn new(device: &Arc<Device>, desc: &wgt::BufferDescriptor<Option<&str>>) -> Result<Self> {
+    fn new(device: &Arc<Device>, desc: &wgt::BufferDescriptor<Option<&str>>) -> Result<Arc<Self>> {
         device.check_alive()?;
         let name = Named {
             kind: "buffer",
@@ -129,43 +127,19 @@ impl Buffer {
             // SAFETY: the descriptor was validated.
             unsafe { hal.create_buffer(&hal_desc) }.map(BufferRaw::new)
         })?;
-        let body = Body::Live(Arc::clone(&slot));
-        let mut this = if desc.mapped_at_creation {
-            Self::with_body(
-                device,
-                desc,
-                body,
-                Mapping::Unmapped,
-                BufferInit::initialized(),
-            )
+        let (mapping, init) = if !desc.mapped_at_creation {
+            (Mapping::Unmapped, BufferInit::uninitialized(aligned))
+        } else if let Some(staging) = staging {
+            // SAFETY: nobody else has seen the memory yet.
+            unsafe { staging.memory().zero(0, staging.size()) };
+            let mapping = Mapping::Staged(Box::new(staging));
+            (mapping, BufferInit::initialized())
         } else {
-            let init = BufferInit::uninitialized(aligned);
-            return Ok(Self::with_body(device, desc, body, Mapping::Unmapped, init));
+            let mapping = map_new(device, &slot, desc.size)?;
+            (mapping, BufferInit::initialized())
         };
-        *this.mapping.get_mut() = match staging {
-            Some(staging) => {
-                // SAFETY: nobody else has seen the memory yet.
-                unsafe { staging.memory().zero(0, staging.size()) };
-                Mapping::Staged(Box::new(staging))
-            }
-            None => {
-                let range = 0..desc.size;
-                let memory = match slot.pin(&*device.lower) {
-                    // SAFETY: the buffer is new and pinned, and has a mappable usage unless it is empty.
-                    Some(raw) => unsafe { Memory::map(device.hal(), &raw, range.clone()) }?,
-                    None => Memory::EMPTY,
-                };
-                // SAFETY: nobody else has seen the memory yet.
-                unsafe { memory.zero(0, memory.size) };
-                Mapping::Mapped {
-                    mode: MapMode::Write,
-                    range,
-                    memory,
-                }
-            }
-        };
-        this.available = AtomicBool::new(false);
-        Ok(this)
+        let body = Body::Live(slot);
+        Ok(Self::with_body(device, desc, body, mapping, init))
     }
 
     fn with_body(
@@ -174,20 +148,20 @@ impl Buffer {
         body: Body<BufferRaw>,
         mapping: Mapping,
         init: BufferInit,
-    ) -> Self {
-        Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             device: Arc::clone(device),
             label: desc.label.unwrap_or_default().to_owned(),
             size: desc.size,
             usage: desc.usage,
             body,
+            available: AtomicBool::new(matches!(mapping, Mapping::Unmapped)),
             mapping: Mutex::new(mapping),
-            available: AtomicBool::new(true),
             init,
             state: BufferState::default(),
             children: Children::default(),
             pending_writes: AtomicU32::new(0),
-        }
+        })
     }
 
     /// The device.
@@ -237,6 +211,24 @@ impl Buffer {
             self.device.forget_writes_to_buffer(self);
         }
     }
+}
+
+/// Maps the memory of a new buffer as a whole, and zeroes it.
+fn map_new(device: &Device, slot: &Arc<Slot<BufferRaw>>, size: u64) -> Result<Mapping> {
+    let range = 0..size;
+    let memory = match slot.pin(&*device.lower) {
+        // SAFETY: the buffer is new and pinned, and has a mappable usage unless it is empty.
+        Some(raw) => unsafe { Memory::map(device.hal(), &raw, range.clone()) },
+        None => Ok(Memory::EMPTY),
+    };
+    let memory = memory.inspect_err(|_| slot.destroy(&*device.lower))?;
+    // SAFETY: nobody else has seen the memory yet.
+    unsafe { memory.zero(0, memory.size) };
+    Ok(Mapping::Mapped {
+        mode: MapMode::Write,
+        range,
+        memory,
+    })
 }
 
 impl Drop for Buffer {

@@ -27,7 +27,13 @@ impl Children {
 
     /// Destroys all children. Call it after the parent was marked as destroyed.
     pub fn destroy_all(&self, lower: &Lower) {
-        let children = std::mem::take(&mut *self.0.lock());
+        let children = {
+            let mut children = self.0.lock();
+            if children.is_empty() {
+                return;
+            }
+            std::mem::take(&mut *children)
+        };
         for child in children.into_values() {
             child.destroy(lower);
         }

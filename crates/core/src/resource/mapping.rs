@@ -341,6 +341,10 @@ impl Buffer {
 
     /// Ends the mapping of a buffer that is being destroyed. Its memory is unmapped when it is freed.
     pub(super) fn abandon_map(&self) {
+        // Who starts a mapping after this look finds out when it is resolved.
+        if self.available.load(Ordering::Acquire) {
+            return;
+        }
         let before = std::mem::take(&mut *self.mapping.lock());
         if let Mapping::Pending { callback, .. } = before {
             callback(Err(MapError));

@@ -100,7 +100,12 @@ impl Device {
         });
         let prompt = options.callbacks == Callbacks::Prompt;
         if prompt || options.reclaim == Reclaim::Thread {
-            device.start(reclaim::thread::spawn(Arc::clone(&device.lower)))?;
+            let waiting = if prompt && adapter.info.backend != wgt::Backend::Gl {
+                reclaim::thread::Waiting::Blocking
+            } else {
+                reclaim::thread::Waiting::Looking
+            };
+            device.start(reclaim::thread::spawn(Arc::clone(&device.lower), waiting))?;
         }
         if prompt {
             device.start(callbacks::spawn(&device))?;

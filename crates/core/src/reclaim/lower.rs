@@ -49,8 +49,6 @@ pub(crate) struct Lower {
     pub cheap_fence: bool,
     /// Whether what a submission did is visible to the next one without a barrier. It is not on GL.
     pub submissions_order: bool,
-    /// Whether waiting for the fence blocks everybody else. It does on GL, which holds its context.
-    pub exclusive_wait: bool,
 }
 
 impl fmt::Debug for Lower {
@@ -84,7 +82,6 @@ impl Lower {
             bell: Bell::default(),
             cheap_fence: !matches!(backend, wgt::Backend::Metal | wgt::Backend::Gl),
             submissions_order: backend != wgt::Backend::Gl,
-            exclusive_wait: backend == wgt::Backend::Gl,
         };
         Ok((Arc::new(lower), submitter))
     }

@@ -732,3 +732,79 @@ fn storage_textures() {
         }
     });
 }
+
+/// A texture has one layout at a time. Reading it in two ways at once works within one bind group, where
+/// both bindings can agree on it, and is an error from two.
+#[test]
+fn sampled_and_storage_reads_of_one_texture() {
+    test(|gpu| {
+        let texels: Vec<u32> = (0..64).collect();
+        let usage = T::STORAGE_BINDING | T::TEXTURE_BINDING | T::COPY_DST;
+        let texture = gpu.texture("read twice", (8, 8), F::R32Uint, usage);
+        gpu.queue.write_texture(
+            texture.as_image_copy(),
+            &bytes(&texels),
+            layout(0, 32, 8),
+            extent(8, 8, 1),
+        );
+        let output = gpu.buffer(
+            "output",
+            256,
+            wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
+        );
+        let pipeline = |second: u32| {
+            gpu.pipeline(&format!(
+                "@group(0) @binding(0) var sampled: texture_2d<u32>;
+                @group({second}) @binding(1) var stored: texture_storage_2d<r32uint, read>;
+                @group(0) @binding(2) var<storage, read_write> output: array<u32>;
+                @compute @workgroup_size(8, 8) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+                    output[id.y * 8 + id.x] =
+                        textureLoad(sampled, id.xy, 0).x + textureLoad(stored, id.xy).x;
+                }}"
+            ))
+        };
+        let bind = |pipeline: &wgpu::ComputePipeline, group: u32, bindings: &[u32]| {
+            let view = gpu.view(&texture);
+            let entries: Vec<_> = bindings
+                .iter()
+                .map(|&binding| wgpu::BindGroupEntry {
+                    binding,
+                    resource: match binding {
+                        2 => output.as_entire_binding(),
+                        _ => wgpu::BindingResource::TextureView(&view),
+                    },
+                })
+                .collect();
+            gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout: &pipeline.get_bind_group_layout(group),
+                entries: &entries,
+            })
+        };
+        let dispatch = |pipeline: &wgpu::ComputePipeline, groups: &[wgpu::BindGroup]| {
+            let mut encoder = gpu.encoder();
+            {
+                let mut pass = encoder.begin_compute_pass(&Default::default());
+                pass.set_pipeline(pipeline);
+                for (index, group) in (0..).zip(groups) {
+                    pass.set_bind_group(index, group, &[]);
+                }
+                pass.dispatch_workgroups(1, 1, 1);
+            }
+            encoder.finish()
+        };
+        let one = pipeline(0);
+        let group = bind(&one, 0, &[0, 1, 2]);
+        gpu.valid("one group", || gpu.queue.submit([dispatch(&one, &[group])]));
+        let doubled: Vec<u32> = texels.iter().map(|texel| texel * 2).collect();
+        assert_eq!(gpu.read_words(&output), doubled);
+
+        if ours_alone("it gives the driver a layout that is not the texture's") {
+            return;
+        }
+        let two = pipeline(1);
+        let groups = [bind(&two, 0, &[0, 2]), bind(&two, 1, &[1])];
+        let error = gpu.invalid("two groups", || dispatch(&two, &groups));
+        assert_names(&error, "read twice");
+    });
+}

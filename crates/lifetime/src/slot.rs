@@ -131,6 +131,18 @@ impl<T> Slot<T> {
         })
     }
 
+    /// Undoes a pin that was [detached](Pin::detach).
+    ///
+    /// # Safety
+    ///
+    /// Once for each detached pin.
+    pub unsafe fn unpin<R: Retire<T> + ?Sized>(self: &Arc<Self>, retire: &R) {
+        if self.state.fetch_sub(1, Ordering::AcqRel) == DESTROYED | 1 {
+            fence(Ordering::SeqCst);
+            retire.retire(Arc::clone(self));
+        }
+    }
+
     /// Takes the payload out, to free it.
     ///
     /// # Panics
@@ -217,6 +229,13 @@ pub struct Pin<T, R: Deref<Target: Retire<T>>> {
 }
 
 impl<T, R: Deref<Target: Retire<T>>> Pin<T, R> {
+    /// Keeps the pin without its holder, until [`Slot::unpin`].
+    pub fn detach(self) -> Arc<Slot<T>> {
+        let slot = Arc::clone(&self.slot);
+        self.slot.state.fetch_add(1, Ordering::Relaxed);
+        slot
+    }
+
     /// What the pin was made with, through which it retires the slot.
     pub fn holder(&self) -> &R {
         &self.retire

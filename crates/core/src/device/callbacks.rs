@@ -6,12 +6,16 @@
 //! registration. They run in `poll` and `submit`, and with [`Callbacks::Prompt`](super::Callbacks::Prompt) also on a thread of
 //! their own; never under a lock (I6), each exactly once (I8).
 
-use crate::{resource::Buffer, Device};
+use crate::{
+    resource::{Buffer, MapCallback, MapError},
+    Device,
+};
 use fencepost_lifetime::Serial;
 use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     fmt, io,
+    panic::AssertUnwindSafe,
     sync::{Arc, Weak},
     thread,
 };
@@ -37,10 +41,30 @@ pub(crate) enum Waiting {
     Map(Weak<Buffer>),
 }
 
+/// A callback with its outcome.
+pub(crate) enum Call {
+    WorkDone(WorkDoneCallback),
+    Map(MapCallback, Result<(), MapError>),
+}
+
+impl Call {
+    pub fn call(self) {
+        match self {
+            Self::WorkDone(callback) => callback(),
+            Self::Map(callback, outcome) => callback(outcome),
+        }
+    }
+}
+
 /// What waits for the fence or for the loss of the device.
 #[derive(Default)]
 pub(crate) struct CallbackQueue {
     waiting: Mutex<VecDeque<(Serial, Waiting)>>,
+    /// What can be called. A callback that panics leaves the others here.
+    ready: Mutex<VecDeque<Call>>,
+    /// Held while mappings are resolved, before any callback is called: who polls after the fence finds
+    /// every buffer mapped.
+    resolving: Mutex<()>,
     lost: Mutex<Option<LostCallback>>,
 }
 
@@ -48,6 +72,7 @@ impl fmt::Debug for CallbackQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallbackQueue")
             .field("waiting", &self.waiting.lock().len())
+            .field("ready", &self.ready.lock().len())
             .finish_non_exhaustive()
     }
 }
@@ -66,8 +91,31 @@ impl CallbackQueue {
         self.lost.lock().take()
     }
 
+    /// Resolves the mappings that wait for submissions up to `reclaimed`, and lines up the callbacks.
+    pub fn resolve(&self, reclaimed: Serial) {
+        // Dropped last: the last handle of a buffer may be among these.
+        let mut buffers = Vec::new();
+        let _resolving = self.resolving.lock();
+        for waiting in self.take_ready(reclaimed) {
+            let call = match waiting {
+                Waiting::WorkDone(callback) => Some(Call::WorkDone(callback)),
+                Waiting::Map(buffer) => buffer.upgrade().and_then(|buffer| {
+                    let resolved = buffer.resolve_map();
+                    buffers.push(buffer);
+                    resolved.map(|(callback, outcome)| Call::Map(callback, outcome))
+                }),
+            };
+            self.ready.lock().extend(call);
+        }
+    }
+
+    /// The next callback to call.
+    pub fn next(&self) -> Option<Call> {
+        self.ready.lock().pop_front()
+    }
+
     /// Takes what waits for submissions up to `reclaimed`, in order.
-    pub fn take_ready(&self, reclaimed: Serial) -> Vec<Waiting> {
+    fn take_ready(&self, reclaimed: Serial) -> Vec<Waiting> {
         let mut waiting = self.waiting.lock();
         if waiting.iter().all(|(serial, _)| *serial > reclaimed) {
             return Vec::new();
@@ -95,7 +143,11 @@ pub(crate) fn spawn(device: &Arc<Device>) -> io::Result<thread::JoinHandle<()>> 
                 let Some(device) = device.upgrade() else {
                     return;
                 };
-                device.fire();
+                let fired = std::panic::catch_unwind(AssertUnwindSafe(|| device.fire()));
+                if fired.is_err() {
+                    // The panic was reported by its hook. The other callbacks still wait.
+                    lower.bell.ring();
+                }
             }
         })
 }

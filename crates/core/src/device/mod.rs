@@ -57,7 +57,6 @@ pub struct Device {
     errors: ErrorSink,
     destroyed: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Last, so that the HAL adapter and instance outlive the HAL device.
     pub(crate) adapter: Arc<Adapter>,
 }
 
@@ -72,7 +71,7 @@ impl Device {
         limits: wgt::Limits,
         options: Options,
     ) -> Result<Arc<Self>, hal::DeviceError> {
-        let (lower, submitter) = Lower::new(open, adapter.info.backend)?;
+        let (lower, submitter) = Lower::new(open, adapter)?;
         let zeros = hal::BufferDescriptor {
             label: Some("zeros"),
             size: ZEROS_SIZE,
@@ -297,15 +296,9 @@ impl Device {
 
     /// Runs the callbacks that are ready. Must not be called under a lock.
     pub(crate) fn fire(&self) {
-        for waiting in self.callbacks.take_ready(self.lower.retired.reclaimed()) {
-            match waiting {
-                Waiting::WorkDone(callback) => callback(),
-                Waiting::Map(buffer) => {
-                    if let Some(buffer) = buffer.upgrade() {
-                        buffer.resolve_map();
-                    }
-                }
-            }
+        self.callbacks.resolve(self.lower.retired.reclaimed());
+        while let Some(call) = self.callbacks.next() {
+            call.call();
         }
         if self.check_alive().is_err() && self.is_idle() {
             if let Some(callback) = self.callbacks.take_lost() {
@@ -394,9 +387,9 @@ impl Drop for Device {
             log::error!("waiting for the last submission failed: {error}");
         }
         self.lower.reclaim();
-        // Nobody can poll any more, so what still waits runs here.
-        self.fire();
         self.queue.get_mut().end(&self.lower);
         self.zeros.destroy(&*self.lower);
+        // Nobody can poll any more, so what still waits runs here. Last, since it may panic.
+        self.fire();
     }
 }

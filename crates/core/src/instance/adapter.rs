@@ -22,6 +22,9 @@ pub struct Adapter {
     pub(crate) instance: Arc<Instance>,
 }
 
+/// In bytes: [`naga::valid::ImmediateSlots`] has a bit for each of 64 words.
+const MOST_IMMEDIATES: u32 = 256;
+
 impl fmt::Debug for Adapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Adapter")
@@ -49,6 +52,10 @@ impl Adapter {
             log::debug!("adapter {} does not keep WebGPU's rules", info.name);
             return None;
         }
+        // What the HAL's own arrays, and naga's account of immediates, have room for.
+        let limits = &mut capabilities.limits;
+        limits.max_bind_groups = limits.max_bind_groups.min(hal::MAX_BIND_GROUPS as u32);
+        limits.max_immediate_size = limits.max_immediate_size.min(MOST_IMMEDIATES);
         Some(Self {
             raw,
             info,
@@ -265,7 +272,7 @@ mod tests {
             .to_string();
         let buffers = "max_buffer_size 1099511627776 is greater than 2147483647";
         assert!(error.contains(buffers), "{error}");
-        let groups = "max_bind_groups 4294967295 is greater than 2147483647";
+        let groups = "max_bind_groups 4294967295 is greater than 8";
         assert!(error.contains(groups), "{error}");
     }
 

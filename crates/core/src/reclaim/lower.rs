@@ -5,7 +5,7 @@
 //! on that thread.
 
 use super::{Payload, Raw};
-use crate::{device::Bell, report::MemoryReport};
+use crate::{device::Bell, instance::Adapter, report::MemoryReport};
 use fencepost_lifetime::{Disposal, RetireQueue, Serial, Slot, Submitter};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -49,6 +49,8 @@ pub(crate) struct Lower {
     pub cheap_fence: bool,
     /// Whether what a submission did is visible to the next one without a barrier. It is not on GL.
     pub submissions_order: bool,
+    /// Last: the HAL's adapter and instance must outlive its device.
+    _adapter: Arc<Adapter>,
 }
 
 impl fmt::Debug for Lower {
@@ -64,8 +66,9 @@ impl fmt::Debug for Lower {
 impl Lower {
     pub fn new(
         open: hal::DynOpenDevice,
-        backend: wgt::Backend,
+        adapter: &Arc<Adapter>,
     ) -> Result<(Arc<Self>, Submitter<Payload>), hal::DeviceError> {
+        let backend = adapter.info.backend;
         // SAFETY: the device was just opened.
         let fence = unsafe { open.device.create_fence() }?;
         let (retired, submitter) = RetireQueue::new();
@@ -82,6 +85,7 @@ impl Lower {
             bell: Bell::default(),
             cheap_fence: !matches!(backend, wgt::Backend::Metal | wgt::Backend::Gl),
             submissions_order: backend != wgt::Backend::Gl,
+            _adapter: Arc::clone(adapter),
         };
         Ok((Arc::new(lower), submitter))
     }
@@ -119,17 +123,14 @@ impl Lower {
         debug_assert!(entry.is_some(), "a {} was freed twice", payload.kind());
         drop(entry);
         // SAFETY: only the retire queue's answers and the end of the device come here.
-        unsafe { payload.free(&*self.device) };
+        unsafe { payload.free(self) };
     }
 
-    /// Every payload that is not freed, in an order in which they can be: layouts last.
+    /// Every payload that is not freed.
     pub fn alive(&self) -> Vec<Payload> {
         let registry = self.registry.lock();
         let payloads = registry.values().map(|(payload, _)| payload.clone());
-        let mut alive: Vec<Payload> = payloads.collect();
-        drop(registry);
-        alive.sort_by_key(Payload::rank);
-        alive
+        payloads.collect()
     }
 
     /// What exists now. Takes time in proportion to that.
@@ -193,7 +194,7 @@ impl Drop for Lower {
         // Every API object held this half alive, so nothing is left that has not been let go of.
         for payload in self.alive() {
             log::error!("a {} outlived its device", payload.kind());
-            self.free(payload);
+            payload.destroy(self);
         }
         self.encoders.get_mut().clear();
         // SAFETY: every submission that signals the fence has completed, and the field is not used again.

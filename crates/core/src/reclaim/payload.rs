@@ -41,6 +41,14 @@ impl BufferRaw {
     }
 }
 
+/// A HAL bind group. It pins its layout, whose pool it goes back to, until it is freed.
+#[derive(Debug)]
+pub(crate) struct BindGroupRaw {
+    pub hal: Box<dyn hal::DynBindGroup>,
+    /// `None` for a group whose layout outlives everything.
+    pub layout: Option<Arc<Slot<Box<dyn hal::DynBindGroupLayout>>>>,
+}
+
 macro_rules! payloads {
     ($($kind:ident($raw:ty): $name:literal, $free:expr;)*) => {
         /// A slot with a HAL object of any kind.
@@ -90,12 +98,12 @@ macro_rules! payloads {
             /// # Safety
             ///
             /// The retire queue has handed the payload back.
-            pub unsafe fn free(self, device: &dyn DynDevice) {
+            pub unsafe fn free(self, lower: &Lower) {
                 match self {
                     $(Self::$kind(slot) => {
-                        let free: fn(&dyn DynDevice, $raw) = $free;
+                        let free: fn(&Lower, $raw) = $free;
                         // SAFETY: the caller's promise.
-                        free(device, unsafe { slot.take() });
+                        free(lower, unsafe { slot.take() });
                     })*
                 }
             }
@@ -117,62 +125,52 @@ macro_rules! payloads {
     };
 }
 
-impl Payload {
-    /// Where it stands when everything is let go of at once: what was made from others goes first, and a
-    /// bind group goes back into a pool of its layout.
-    pub fn rank(&self) -> u8 {
-        match self {
-            Self::BindGroup(_) => 0,
-            Self::TextureView(_) | Self::ComputePipeline(_) => 1,
-            Self::BindGroupLayout(_) => 4,
-            Self::PipelineLayout(_) => 3,
-            _ => 2,
-        }
-    }
-}
-
 // SAFETY of every `destroy_*` below: the payload was taken out of its slot, so no command buffer refers
 // to it (I1) and it is freed once (I2).
 payloads! {
-    Buffer(BufferRaw): "buffer", |device, raw| raw.free(device);
-    Texture(Box<dyn hal::DynTexture>): "texture", |device, raw| {
+    Buffer(BufferRaw): "buffer", |lower, raw| raw.free(&*lower.device);
+    Texture(Box<dyn hal::DynTexture>): "texture", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_texture(raw) }
+        unsafe { lower.device.destroy_texture(raw) }
     };
-    TextureView(Box<dyn hal::DynTextureView>): "texture view", |device, raw| {
+    TextureView(Box<dyn hal::DynTextureView>): "texture view", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_texture_view(raw) }
+        unsafe { lower.device.destroy_texture_view(raw) }
     };
-    Sampler(Box<dyn hal::DynSampler>): "sampler", |device, raw| {
+    Sampler(Box<dyn hal::DynSampler>): "sampler", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_sampler(raw) }
+        unsafe { lower.device.destroy_sampler(raw) }
     };
-    BindGroupLayout(Box<dyn hal::DynBindGroupLayout>): "bind group layout", |device, raw| {
+    BindGroupLayout(Box<dyn hal::DynBindGroupLayout>): "bind group layout", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_bind_group_layout(raw) }
+        unsafe { lower.device.destroy_bind_group_layout(raw) }
     };
-    BindGroup(Box<dyn hal::DynBindGroup>): "bind group", |device, raw| {
+    BindGroup(BindGroupRaw): "bind group", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_bind_group(raw) }
+        unsafe { lower.device.destroy_bind_group(raw.hal) }
+        if let Some(layout) = raw.layout {
+            // SAFETY: the one pin of this group.
+            unsafe { layout.unpin(lower) }
+        }
     };
-    PipelineLayout(Box<dyn hal::DynPipelineLayout>): "pipeline layout", |device, raw| {
+    PipelineLayout(Box<dyn hal::DynPipelineLayout>): "pipeline layout", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_pipeline_layout(raw) }
+        unsafe { lower.device.destroy_pipeline_layout(raw) }
     };
-    ShaderModule(Box<dyn hal::DynShaderModule>): "shader module", |device, raw| {
+    ShaderModule(Box<dyn hal::DynShaderModule>): "shader module", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_shader_module(raw) }
+        unsafe { lower.device.destroy_shader_module(raw) }
     };
-    ComputePipeline(Box<dyn hal::DynComputePipeline>): "compute pipeline", |device, raw| {
+    ComputePipeline(Box<dyn hal::DynComputePipeline>): "compute pipeline", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_compute_pipeline(raw) }
+        unsafe { lower.device.destroy_compute_pipeline(raw) }
     };
-    PipelineCache(Box<dyn hal::DynPipelineCache>): "pipeline cache", |device, raw| {
+    PipelineCache(Box<dyn hal::DynPipelineCache>): "pipeline cache", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_pipeline_cache(raw) }
+        unsafe { lower.device.destroy_pipeline_cache(raw) }
     };
-    QuerySet(Box<dyn hal::DynQuerySet>): "query set", |device, raw| {
+    QuerySet(Box<dyn hal::DynQuerySet>): "query set", |lower, raw| {
         // SAFETY: see above.
-        unsafe { device.destroy_query_set(raw) }
+        unsafe { lower.device.destroy_query_set(raw) }
     };
 }

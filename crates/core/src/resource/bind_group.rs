@@ -8,7 +8,7 @@ use super::{BindGroupLayout, Body, Buffer, Sampler, TextureView};
 use crate::{
     device::Device,
     error::{invalid, Error, Named, Result},
-    reclaim::{BufferRaw, Lower, Payload},
+    reclaim::{BindGroupRaw, BufferRaw, Lower, Payload},
     record::Scope,
     validate::interface::is_late_sized,
 };
@@ -96,7 +96,7 @@ pub struct BindGroup {
     pub(crate) device: Arc<Device>,
     label: String,
     pub(crate) layout: Arc<BindGroupLayout>,
-    pub(crate) body: Body<Box<dyn hal::DynBindGroup>>,
+    pub(crate) body: Body<BindGroupRaw>,
     pub(crate) buffers: Vec<BufferMember>,
     pub(crate) views: Vec<ViewMember>,
     pub(crate) samplers: Vec<Arc<Sampler>>,
@@ -172,7 +172,7 @@ impl BindGroup {
     }
 
     /// Checks the entries against the layout and makes the HAL's object.
-    fn fill(&mut self, desc: &BindGroupDescriptor<'_>) -> Result<Body<Box<dyn hal::DynBindGroup>>> {
+    fn fill(&mut self, desc: &BindGroupDescriptor<'_>) -> Result<Body<BindGroupRaw>> {
         let device = Arc::clone(&self.device);
         device.check_alive()?;
         let layout = desc.layout;
@@ -216,6 +216,11 @@ impl BindGroup {
                 for binding in bindings {
                     self.add_buffer(slot, binding, arguments)?;
                 }
+                if is_late_sized(slot) {
+                    // Of an array, the smallest must be large enough.
+                    let sizes = arguments.buffers[start..].iter().map(|(.., size)| *size);
+                    self.late_sizes.push(sizes.min().unwrap_or(0));
+                }
                 (start, bindings.len())
             }
             BindingResource::Samplers(samplers) => {
@@ -258,6 +263,9 @@ impl BindGroup {
     /// A texture that is read in two ways at once has one layout for both, which the HAL derives from the
     /// two usages together.
     fn unite_reads(&mut self, arguments: &mut Arguments<'_>) {
+        if !self.contends {
+            return;
+        }
         for first in 0..self.views.len() {
             for second in first + 1..self.views.len() {
                 let uses = self.views[first].uses | self.views[second].uses;
@@ -391,9 +399,6 @@ impl BindGroup {
                 "{name}: {bound} bytes are less than min_binding_size {min}"
             ));
         }
-        if is_late_sized(slot) {
-            self.late_sizes.push(bound);
-        }
         if has_dynamic_offset {
             self.dynamic.push(Dynamic {
                 binding: slot.binding,
@@ -415,12 +420,18 @@ impl BindGroup {
 
     /// Makes the HAL's object while everything in it is pinned, links it to its members, and looks
     /// whether they are all still there: a destruction either finds it linked or is found here.
-    fn make(&self, arguments: &Arguments<'_>) -> Result<Body<Box<dyn hal::DynBindGroup>>> {
+    fn make(&self, arguments: &Arguments<'_>) -> Result<Body<BindGroupRaw>> {
         let lower: &Lower = &self.device.lower;
         let buffers: Option<Vec<Pin<BufferRaw, &Lower>>> = arguments
             .buffers
             .iter()
             .map(|(buffer, ..)| buffer.body.slot()?.pin(lower))
+            .collect();
+        // A view is of use only while its texture is there. Declared first, so that views go first.
+        let textures: Option<Vec<_>> = arguments
+            .views
+            .iter()
+            .map(|(view, _)| view.texture.body.slot()?.pin(lower))
             .collect();
         let views: Option<Vec<_>> = arguments
             .views
@@ -433,8 +444,8 @@ impl BindGroup {
             .map(|sampler| sampler.body.slot()?.pin(lower))
             .collect();
         let layout = self.layout.body.slot().and_then(|slot| slot.pin(lower));
-        let (Some(buffers), Some(views), Some(samplers), Some(layout)) =
-            (buffers, views, samplers, layout)
+        let (Some(buffers), Some(_textures), Some(views), Some(samplers), Some(layout)) =
+            (buffers, textures, views, samplers, layout)
         else {
             return Ok(Body::Gone);
         };
@@ -466,17 +477,24 @@ impl BindGroup {
         };
         let slot = self.device.create(&self.name(), 0, |hal| {
             // SAFETY: everything is pinned and was checked against the layout.
-            unsafe { hal.create_bind_group(&desc) }
+            unsafe { hal.create_bind_group(&desc) }.map(|hal| BindGroupRaw {
+                hal,
+                layout: self
+                    .layout
+                    .body
+                    .slot()
+                    .and_then(|slot| slot.pin(lower))
+                    .map(Pin::detach),
+            })
         })?;
         self.link(&slot);
         let present = self
             .buffers
             .iter()
             .all(|member| member.buffer.body.is_present())
-            && self
-                .views
-                .iter()
-                .all(|member| member.view.body.is_present());
+            && self.views.iter().all(|member| {
+                member.view.body.is_present() && member.view.texture.body.is_present()
+            });
         let body = Body::Live(slot);
         if !present {
             body.destroy(lower);
@@ -484,7 +502,7 @@ impl BindGroup {
         Ok(body)
     }
 
-    fn link(&self, slot: &Arc<Slot<Box<dyn hal::DynBindGroup>>>) {
+    fn link(&self, slot: &Arc<Slot<BindGroupRaw>>) {
         for member in &self.buffers {
             let children = &member.buffer.children;
             children.link(Payload::BindGroup(Arc::clone(slot)));

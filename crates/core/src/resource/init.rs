@@ -4,36 +4,55 @@
 //! what a copy or a write fills as a whole is never cleared.
 
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::{
+    collections::BTreeMap,
     ops::Range,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// The ranges of a buffer that nobody has written.
+/// The ranges of a buffer that nobody has written. The cost of a change follows the number of ranges that
+/// it touches, and the logarithm of all.
 #[derive(Debug)]
 pub(crate) struct BufferInit {
-    /// In order, disjoint and not adjacent.
-    holes: Mutex<SmallVec<[Range<u64>; 1]>>,
+    holes: Mutex<Holes>,
     /// Set once there are no holes. They may come back when a submission fails and is undone.
     whole: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Holes {
+    /// Nothing of this many bytes is written: the state of most buffers until they are filled.
+    All(u64),
+    /// Where each hole starts and ends. Disjoint and not adjacent.
+    Some(BTreeMap<u64, u64>),
+}
+
+impl Holes {
+    fn map(&mut self) -> &mut BTreeMap<u64, u64> {
+        if let Self::All(size) = *self {
+            *self = Self::Some(BTreeMap::from([(0, size)]));
+        }
+        match self {
+            Self::Some(map) => map,
+            Self::All(_) => unreachable!("it was made a map a line ago"),
+        }
+    }
 }
 
 impl BufferInit {
     /// Nothing of the `size` bytes is written.
     pub fn uninitialized(size: u64) -> Self {
-        Self::from_holes((size > 0).then_some(0..size).into_iter().collect())
+        Self {
+            holes: Mutex::new(Holes::All(size)),
+            whole: AtomicBool::new(size == 0),
+        }
     }
 
     /// Everything is written.
     pub fn initialized() -> Self {
-        Self::from_holes(SmallVec::new())
-    }
-
-    fn from_holes(holes: SmallVec<[Range<u64>; 1]>) -> Self {
         Self {
-            whole: AtomicBool::new(holes.is_empty()),
-            holes: Mutex::new(holes),
+            holes: Mutex::new(Holes::Some(BTreeMap::new())),
+            whole: AtomicBool::new(true),
         }
     }
 
@@ -50,40 +69,44 @@ impl BufferInit {
             return filled;
         }
         let mut holes = self.holes.lock();
-        let mut left = SmallVec::new();
-        for hole in holes.drain(..) {
-            let common = hole.start.max(range.start)..hole.end.min(range.end);
-            if common.is_empty() {
-                left.push(hole);
-                continue;
+        let map = holes.map();
+        // The last hole that starts before the end of the range, and so on backwards.
+        while let Some((&start, &end)) = map.range(..range.end).next_back() {
+            if end <= range.start {
+                break;
             }
-            if hole.start < common.start {
-                left.push(hole.start..common.start);
+            map.remove(&start);
+            if end > range.end {
+                map.insert(range.end, end);
             }
-            if common.end < hole.end {
-                left.push(common.end..hole.end);
+            filled.push(start.max(range.start)..end.min(range.end));
+            if start < range.start {
+                map.insert(start, range.start);
+                break;
             }
-            filled.push(common);
         }
-        self.whole.store(left.is_empty(), Ordering::Release);
-        *holes = left;
+        filled.reverse();
+        self.whole.store(map.is_empty(), Ordering::Release);
         filled
     }
 
     /// Puts back holes that [`fill`](Self::fill) has taken out.
     pub fn unfill(&self, taken: Vec<Range<u64>>) {
         let mut holes = self.holes.lock();
-        holes.extend(taken);
-        holes.sort_by_key(|hole| hole.start);
-        let mut merged: SmallVec<[Range<u64>; 1]> = SmallVec::new();
-        for hole in holes.drain(..) {
-            match merged.last_mut() {
-                Some(last) if last.end >= hole.start => last.end = last.end.max(hole.end),
-                _ => merged.push(hole),
+        let map = holes.map();
+        for mut hole in taken {
+            if let Some((&start, &end)) = map.range(..=hole.start).next_back() {
+                if end >= hole.start {
+                    map.remove(&start);
+                    hole = start..hole.end.max(end);
+                }
             }
+            if let Some(end) = map.remove(&hole.end) {
+                hole.end = end;
+            }
+            map.insert(hole.start, hole.end);
         }
-        self.whole.store(merged.is_empty(), Ordering::Release);
-        *holes = merged;
+        self.whole.store(map.is_empty(), Ordering::Release);
     }
 }
 
@@ -109,6 +132,7 @@ mod tests {
         assert_eq!(ends(&init.fill(&(0..100))), [(30, 100)]);
         assert!(init.is_whole());
         assert!(init.fill(&(0..100)).is_empty());
+        assert!(BufferInit::uninitialized(0).is_whole());
     }
 
     #[test]
@@ -116,13 +140,46 @@ mod tests {
         let init = BufferInit::uninitialized(100);
         init.fill(&(40..60));
         let taken = init.fill(&(0..100));
+        assert_eq!(ends(&taken), [(0, 40), (60, 100)]);
         assert!(init.is_whole());
         init.unfill(taken);
         assert!(!init.is_whole());
-        let taken = init.fill(&(0..100));
-        assert_eq!(ends(&taken), [(0, 40), (60, 100)]);
-        init.unfill(taken);
         init.unfill(Vec::from_iter(Some(40..60)));
         assert_eq!(ends(&init.fill(&(0..100))), [(0, 100)]);
+    }
+
+    /// Against a bit for each byte.
+    #[test]
+    fn any_order_of_fills_and_undos() {
+        let mut seed = 7u64;
+        let mut random = |below: u64| {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (seed >> 33) % below
+        };
+        const SIZE: u64 = 64;
+        let init = BufferInit::uninitialized(SIZE);
+        let mut written = [false; SIZE as usize];
+        let mut undo: Vec<Vec<Range<u64>>> = Vec::new();
+        for _ in 0..20_000 {
+            if random(3) > 0 {
+                let start = random(SIZE);
+                let range = start..start + 1 + random((SIZE - start).max(1)).min(SIZE - start - 1);
+                let taken = init.fill(&range);
+                let mut expected = range.clone().filter(|&byte| !written[byte as usize]);
+                assert!(taken.iter().cloned().flatten().eq(&mut expected));
+                range.for_each(|byte| written[byte as usize] = true);
+                undo.push(taken);
+            } else if let Some(taken) = undo.pop() {
+                taken
+                    .iter()
+                    .cloned()
+                    .flatten()
+                    .for_each(|byte| written[byte as usize] = false);
+                init.unfill(taken);
+            }
+            assert_eq!(init.is_whole(), written.iter().all(|&written| written));
+        }
     }
 }

@@ -60,6 +60,8 @@ pub(crate) enum Mapping {
     },
     /// Mapped at creation: staging memory that becomes the contents when it is unmapped.
     Staged(Box<StagingBuffer>),
+    /// The staging memory is on its way to the queue.
+    Leaving,
 }
 
 impl fmt::Debug for Mapping {
@@ -69,6 +71,7 @@ impl fmt::Debug for Mapping {
             Self::Pending { .. } => "Pending",
             Self::Mapped { .. } => "Mapped",
             Self::Staged(_) => "Staged",
+            Self::Leaving => "Leaving",
         })
     }
 }
@@ -125,19 +128,28 @@ impl Buffer {
         if let Err(error) = self.check_map(mode, &range) {
             return Err((callback, error));
         }
-        if self.pending_writes.load(Ordering::Acquire) > 0 {
-            if let Err(error) = self.device.flush_writes() {
-                return Err((callback, error));
-            }
-        }
         // Under the queue's lock no submission is open, so the stamp is that of a submission that was
         // accepted, and the next one finds the buffer unavailable.
-        let queue = self.device.queue.lock();
+        let queue = loop {
+            let queue = self.device.queue.lock();
+            if self.pending_writes.load(Ordering::Acquire) == 0 {
+                break queue;
+            }
+            drop(queue);
+            // A destroyed device has forgotten its writes, but not how many.
+            if let Err(error) = self
+                .device
+                .check_alive()
+                .and_then(|()| self.device.flush_writes())
+            {
+                return Err((callback, error));
+            }
+        };
         let mut mapping = self.mapping.lock();
         let state = match *mapping {
             Mapping::Unmapped => None,
             Mapping::Pending { .. } => Some("waits to be mapped"),
-            Mapping::Mapped { .. } | Mapping::Staged(_) => Some("is mapped"),
+            Mapping::Mapped { .. } | Mapping::Staged(_) | Mapping::Leaving => Some("is mapped"),
         };
         if let Some(state) = state {
             return Err((callback, invalid!("{} already {state}", self.name())));
@@ -183,15 +195,15 @@ impl Buffer {
         Ok(())
     }
 
-    /// Ends the wait of a pending mapping whose submission has completed: maps, and calls back. Must not
-    /// be called under a lock.
-    pub(crate) fn resolve_map(&self) {
+    /// Ends the wait of a pending mapping whose submission has completed: maps, and returns the callback to
+    /// be called with the outcome.
+    pub(crate) fn resolve_map(&self) -> Option<(MapCallback, Result<(), MapError>)> {
         let mut mapping = self.mapping.lock();
         // Another mapping may have been asked for since, which waits for more than this one did.
         let reclaimed = self.device.lower.retired.reclaimed();
         let is_ready = matches!(*mapping, Mapping::Pending { after, .. } if after <= reclaimed);
         if !is_ready {
-            return;
+            return None;
         }
         let Mapping::Pending {
             mode,
@@ -217,8 +229,7 @@ impl Buffer {
                 Err(MapError)
             }
         };
-        drop(mapping);
-        callback(outcome);
+        Some((callback, outcome))
     }
 
     /// Maps and makes the contents defined. `None` if the buffer is destroyed or the driver fails.
@@ -271,7 +282,7 @@ impl Buffer {
                 (slot, range.clone(), *memory)
             }
             Mapping::Staged(staging) => (staging.slot(), 0..self.size, staging.memory()),
-            Mapping::Unmapped | Mapping::Pending { .. } => {
+            Mapping::Unmapped | Mapping::Pending { .. } | Mapping::Leaving => {
                 return Err(invalid!("{name} is not mapped"))
             }
         };
@@ -296,11 +307,14 @@ impl Buffer {
     ///
     /// The caller must see to it that no [`MappedRange`] is used afterwards.
     pub fn unmap(self: &Arc<Self>) {
-        let before = std::mem::take(&mut *self.mapping.lock());
-        match before {
+        let mut mapping = self.mapping.lock();
+        match std::mem::take(&mut *mapping) {
             Mapping::Unmapped => {}
+            Mapping::Leaving => *mapping = Mapping::Leaving,
             Mapping::Pending { callback, .. } => {
+                // Under the lock: whoever maps next must find the buffer unmapped as a whole.
                 self.available.store(true, Ordering::Release);
+                drop(mapping);
                 callback(Err(MapError));
             }
             Mapping::Mapped {
@@ -313,8 +327,14 @@ impl Buffer {
                 self.available.store(true, Ordering::Release);
             }
             Mapping::Staged(staging) => {
-                // The contents are on their way before the buffer can be submitted.
+                // The contents are on their way before the buffer can be submitted or mapped again.
+                *mapping = Mapping::Leaving;
+                drop(mapping);
                 let written = self.device.write_staged(self, 0, *staging, || {
+                    let mut mapping = self.mapping.lock();
+                    if matches!(*mapping, Mapping::Leaving) {
+                        *mapping = Mapping::Unmapped;
+                    }
                     self.available.store(true, Ordering::Release);
                     Ok(())
                 });

@@ -30,8 +30,6 @@ pub(super) fn stamp_recording<'r>(submission: &mut Open<'_, 'r>, recording: &'r 
     }
     for group in recording.bind_groups.iter() {
         stamp(submission, group.body.slot());
-        // The HAL's group goes back into a pool of its layout, which must outlive it.
-        stamp(submission, group.layout.body.slot());
         for member in &group.buffers {
             stamp(submission, member.buffer.body.slot());
         }

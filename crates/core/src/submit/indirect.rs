@@ -8,7 +8,7 @@ use super::{pass::PassState, replay::Replay};
 use crate::{
     device::Device,
     error::{Error, Result},
-    reclaim::{BufferRaw, Lower},
+    reclaim::{BindGroupRaw, BufferRaw, Lower},
     resource::Buffer,
 };
 use fencepost_lifetime::Slot;
@@ -237,7 +237,13 @@ impl<'a> Replay<'a, '_> {
         // SAFETY: a compute pass is open, and the objects fit each other.
         unsafe { self.encoding.get().set_compute_pipeline(pipeline) };
         let layout: *const dyn hal::DynPipelineLayout = &**layout;
-        let group = self.keep(group, 0);
+        let group = self.keep(
+            BindGroupRaw {
+                hal: group,
+                layout: None,
+            },
+            0,
+        );
         self.use_buffer(buffer, wgt::BufferUses::STORAGE_READ_ONLY);
         self.barriers();
         let barrier = hal::BufferBarrier {
@@ -251,7 +257,7 @@ impl<'a> Replay<'a, '_> {
         // device.
         unsafe {
             let encoder = self.encoding.get();
-            encoder.set_bind_group(&*layout, 0, &**group.get(), &[]);
+            encoder.set_bind_group(&*layout, 0, &*group.get().hal, &[]);
             encoder.dispatch_workgroups([1, 1, 1]);
             encoder.transition_buffers(&[barrier]);
         }

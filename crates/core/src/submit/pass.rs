@@ -206,7 +206,7 @@ impl<'a> Replay<'a, '_> {
         let layout = &**Self::raw(pipeline.layout.body.slot());
         for (index, group, offsets) in used_groups(state, pipeline) {
             if state.stale & (1 << index) != 0 {
-                let raw = &**Self::raw(group.body.slot());
+                let raw = &*Self::raw(group.body.slot()).hal;
                 let offsets = state.recording.words(offsets);
                 // SAFETY: the group fits the layout, and the offsets the group.
                 unsafe {

@@ -214,15 +214,14 @@ impl Queue {
             return Ok(());
         }
         let images = u64::from(part.layer_count()) * u64::from(part.extent.depth);
-        let (_, block_height) = texture.desc.format.block_dimensions();
         let pitch = device
             .adapter
             .capabilities
             .alignments
             .buffer_copy_pitch
             .get();
-        let (staging, staged) = stage(device, data, &linear, images, block_height, pitch)
-            .map_err(|error| error.within(name))?;
+        let (staging, staged) =
+            stage(device, data, &linear, images, pitch).map_err(|error| error.within(name))?;
         device.push_write(
             Target::Texture {
                 texture: Arc::downgrade(texture),
@@ -257,7 +256,6 @@ fn stage(
     data: &[u8],
     linear: &LinearPart,
     images: u64,
-    block_height: u32,
     pitch: u64,
 ) -> Result<(StagingBuffer, LinearPart)> {
     let stride = linear.row_bytes.next_multiple_of(pitch);
@@ -282,12 +280,11 @@ fn stage(
             linear.rows
         ));
     };
-    let texel_rows = rows * block_height;
     let staged = LinearPart {
         layout: wgt::TexelCopyBufferLayout {
             offset: 0,
             bytes_per_row: Some(bytes_per_row),
-            rows_per_image: Some(texel_rows),
+            rows_per_image: Some(rows),
         },
         bytes: image * images,
         row_stride: stride,
@@ -385,17 +382,25 @@ impl Device {
         if let Some(in_flight) = done.in_flight {
             self.lower.in_flight.lock().push_back(in_flight);
         }
+        if let Err(error) = &submitted {
+            // The back end may have executed a part: nothing can be taken back. Whoever waits for this
+            // submission must know before it is published.
+            log::error!("submission {serial} failed: {error}");
+            self.lower.lose();
+        }
         submission.commit();
         let bytes = pending.submitted(held, &self.lower);
+        let reclaimed = self.lower.retired.reclaimed();
+        while staged
+            .front()
+            .is_some_and(|(serial, _)| *serial <= reclaimed)
+        {
+            staged.pop_front();
+        }
         if bytes > 0 {
             staged.push_back((serial, bytes));
         }
-        submitted.map_err(|error| {
-            // The back end may have executed a part: nothing can be taken back.
-            log::error!("submission {serial} failed: {error}");
-            self.lower.lose();
-            Error::device_lost()
-        })
+        submitted.map_err(|_| Error::device_lost())
     }
 
     /// Turns a HAL error into one of ours, and notes a lost device.

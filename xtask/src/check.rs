@@ -3,7 +3,12 @@
 use crate::shell;
 
 /// The crates that others depend on.
-pub const LIBRARIES: [&str; 3] = ["fencepost-lifetime", "fencepost-core", "fencepost"];
+pub const LIBRARIES: [&str; 4] = [
+    "fencepost-lifetime",
+    "fencepost-core",
+    "fencepost",
+    "fencepost-audit",
+];
 
 /// What the libraries must compile for, if its standard library is installed.
 const PLATFORMS: [&str; 4] = [

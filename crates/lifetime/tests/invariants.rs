@@ -486,6 +486,19 @@ fn a_pin_does_not_stop_a_submission_from_seeing_the_destruction() {
     assert_eq!(device.events(), [Freed("object")]);
 }
 
+#[test]
+fn a_detached_pin_holds_until_it_is_undone() {
+    let (device, _submitter) = Device::new();
+    let object = device.object("object");
+    let pinned = object.pin(&device).unwrap().detach();
+    object.destroy(&device);
+    assert!(object.pin(&device).is_none());
+    assert_eq!(device.events(), []);
+    // SAFETY: the one pin that was detached.
+    unsafe { pinned.unpin(&device) };
+    assert_eq!(device.events(), [Freed("object")]);
+}
+
 // The rest.
 
 #[test]

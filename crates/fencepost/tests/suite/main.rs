@@ -15,6 +15,7 @@ mod harness;
 mod messages;
 
 mod additions;
+mod attacks;
 mod backends;
 mod bindings;
 mod buffers;

@@ -95,6 +95,24 @@ impl Instance {
         Arc::new(this)
     }
 
+    /// An instance on one HAL instance that the caller has made, such as a decorated one.
+    pub fn from_hal(
+        instance: Box<dyn DynInstance>,
+        backend: wgt::Backend,
+        flags: wgt::InstanceFlags,
+        options: Options,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            backends: vec![(backend, instance)],
+            failures: Vec::new(),
+            requested: backend.into(),
+            flags,
+            options,
+            devices: Mutex::default(),
+            _display: None,
+        })
+    }
+
     fn add<A: hal::Api>(
         &mut self,
         desc: &wgt::InstanceDescriptor,

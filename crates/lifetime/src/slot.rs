@@ -137,7 +137,10 @@ impl<T> Slot<T> {
     ///
     /// Once for each detached pin.
     pub unsafe fn unpin<R: Retire<T> + ?Sized>(self: &Arc<Self>, retire: &R) {
+        // Release and acquire: what the pins did with the payload comes before it is freed.
         if self.state.fetch_sub(1, Ordering::AcqRel) == DESTROYED | 1 {
+            // The mark is in `state` by now, but the fence of whoever set it may be yet to come: this
+            // thread needs its own before it looks at the stamp (I5).
             fence(Ordering::SeqCst);
             retire.retire(Arc::clone(self));
         }
@@ -254,12 +257,7 @@ impl<T, R: Deref<Target: Retire<T>>> Deref for Pin<T, R> {
 
 impl<T, R: Deref<Target: Retire<T>>> Drop for Pin<T, R> {
     fn drop(&mut self) {
-        // Release and acquire: what the pins did with the payload comes before it is freed.
-        if self.slot.state.fetch_sub(1, Ordering::AcqRel) == DESTROYED | 1 {
-            // The mark is in `state` by now, but the fence of whoever set it may be yet to come: this
-            // thread needs its own before it looks at the stamp (I5).
-            fence(Ordering::SeqCst);
-            self.retire.retire(Arc::clone(&self.slot));
-        }
+        // SAFETY: this is the one pin that is counted for this object.
+        unsafe { self.slot.unpin(&*self.retire) };
     }
 }

@@ -25,6 +25,8 @@
 //!   mapped.
 
 mod adapter;
+#[cfg(feature = "audit")]
+mod audit;
 mod bindings;
 mod buffer;
 mod convert;
@@ -60,6 +62,8 @@ pub fn instance(desc: wgpu::InstanceDescriptor) -> wgpu::Instance {
 pub struct Builder {
     desc: wgpu::InstanceDescriptor,
     options: core::Options,
+    #[cfg(feature = "audit")]
+    auditor: Option<fencepost_audit::Auditor>,
 }
 
 impl Builder {
@@ -68,6 +72,8 @@ impl Builder {
         Self {
             desc,
             options: core::Options::default(),
+            #[cfg(feature = "audit")]
+            auditor: None,
         }
     }
 
@@ -85,8 +91,23 @@ impl Builder {
         self
     }
 
+    /// Puts `auditor` between Fencepost and each graphics API: it checks every HAL call against the lifetime
+    /// contract, and lets a test say when submissions complete and what fails. Feature `audit`.
+    #[cfg(feature = "audit")]
+    #[must_use]
+    pub fn audit(mut self, auditor: &fencepost_audit::Auditor) -> Self {
+        self.auditor = Some(auditor.clone());
+        self
+    }
+
     /// Makes the instance.
     pub fn instance(self) -> wgpu::Instance {
+        #[cfg(feature = "audit")]
+        if let Some(auditor) = self.auditor {
+            let decorator = audit::Audit(auditor);
+            let instance = core::Instance::decorated(self.desc, self.options, &decorator);
+            return wgpu::Instance::from_custom(adapter::Instance(instance));
+        }
         let instance = core::Instance::new(self.desc, self.options);
         wgpu::Instance::from_custom(adapter::Instance(instance))
     }

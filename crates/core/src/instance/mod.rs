@@ -39,6 +39,21 @@ pub struct AdapterOptions {
     pub apply_limit_buckets: bool,
 }
 
+/// Puts something between the core and each HAL instance that it makes, such as an auditor.
+pub trait Decorate {
+    /// Wraps an instance of the back end `A`.
+    fn decorate<A: hal::Api>(&self, instance: A::Instance) -> Box<dyn DynInstance>;
+}
+
+/// Nothing in between.
+struct Plain;
+
+impl Decorate for Plain {
+    fn decorate<A: hal::Api>(&self, instance: A::Instance) -> Box<dyn DynInstance> {
+        Box::new(instance)
+    }
+}
+
 /// The way to the GPUs of a machine (specification, `GPU`).
 pub struct Instance {
     /// In the order of preference: the platform's native interfaces first.
@@ -71,7 +86,16 @@ impl Instance {
     /// One that does not answer is no error here: the instance works with what is left, and says what was
     /// missing when no adapter can be found. The back end that does nothing must be enabled in
     /// `desc.backend_options.noop` as well.
-    pub fn new(mut desc: wgt::InstanceDescriptor, options: Options) -> Arc<Self> {
+    pub fn new(desc: wgt::InstanceDescriptor, options: Options) -> Arc<Self> {
+        Self::decorated(desc, options, &Plain)
+    }
+
+    /// As [`Instance::new`], with a decorator around each HAL instance.
+    pub fn decorated(
+        mut desc: wgt::InstanceDescriptor,
+        options: Options,
+        decorator: &impl Decorate,
+    ) -> Arc<Self> {
         let display = desc.display.take();
         let mut this = Self {
             backends: Vec::new(),
@@ -83,14 +107,14 @@ impl Instance {
             _display: None,
         };
         #[cfg(not(target_vendor = "apple"))]
-        this.add::<hal::api::Vulkan>(&desc, display.as_deref());
+        this.add::<hal::api::Vulkan>(&desc, display.as_deref(), decorator);
         #[cfg(target_vendor = "apple")]
-        this.add::<hal::api::Metal>(&desc, display.as_deref());
+        this.add::<hal::api::Metal>(&desc, display.as_deref(), decorator);
         #[cfg(windows)]
-        this.add::<hal::api::Dx12>(&desc, display.as_deref());
+        this.add::<hal::api::Dx12>(&desc, display.as_deref(), decorator);
         #[cfg(not(target_vendor = "apple"))]
-        this.add::<hal::api::Gles>(&desc, display.as_deref());
-        this.add::<hal::api::Noop>(&desc, display.as_deref());
+        this.add::<hal::api::Gles>(&desc, display.as_deref(), decorator);
+        this.add::<hal::api::Noop>(&desc, display.as_deref(), decorator);
         this._display = display;
         Arc::new(this)
     }
@@ -117,6 +141,7 @@ impl Instance {
         &mut self,
         desc: &wgt::InstanceDescriptor,
         display: Option<&dyn wgt::WgpuHasDisplayHandle>,
+        decorator: &impl Decorate,
     ) {
         if !self.requested.contains(A::VARIANT.into()) {
             return;
@@ -138,7 +163,10 @@ impl Instance {
         // SAFETY: the description is complete, and the display outlives the HAL's instance, which this
         // object drops first.
         match unsafe { <A::Instance as hal::Instance>::init(&hal_desc) } {
-            Ok(instance) => self.backends.push((A::VARIANT, Box::new(instance))),
+            Ok(instance) => {
+                let instance = decorator.decorate::<A>(instance);
+                self.backends.push((A::VARIANT, instance));
+            }
             Err(error) => {
                 log::debug!("back end {} does not answer: {error}", A::VARIANT);
                 self.failures.push((A::VARIANT, error));
@@ -293,15 +321,27 @@ const SUPPORTED: wgt::Backends = {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use fencepost_audit::{AuditMode, Audited, Auditor, Contract};
 
-    /// An instance of the back end that does nothing, which says what it is told to.
+    /// The strict contract: whoever breaks it panics.
+    struct Strict(Auditor);
+
+    impl Decorate for Strict {
+        fn decorate<A: hal::Api>(&self, instance: A::Instance) -> Box<dyn DynInstance> {
+            Box::new(Audited::<A>::wrap(instance, &self.0))
+        }
+    }
+
+    /// An audited instance of the back end that does nothing, which says what it is told to.
     pub(crate) fn noop(edit: impl FnOnce(&mut wgt::InstanceDescriptor)) -> Arc<Instance> {
         let mut desc = wgt::InstanceDescriptor::new_without_display_handle();
         desc.backends = wgt::Backends::NOOP;
         desc.backend_options.noop.enable = true;
         desc.flags = wgt::InstanceFlags::empty();
         edit(&mut desc);
-        Instance::new(desc, Options::default())
+        let auditor = Auditor::new(Contract::Strict, AuditMode::Panic);
+        auditor.set_reset_before_free(true);
+        Instance::decorated(desc, Options::default(), &Strict(auditor))
     }
 
     /// A device of the back end that does nothing.

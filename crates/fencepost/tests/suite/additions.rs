@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use fencepost::{Builder, Callbacks, Reclaim};
+use fencepost::{Callbacks, Reclaim};
 use wgpu::BufferUsages as B;
 
 use crate::harness::*;
@@ -15,7 +15,7 @@ fn with(reclaim: Reclaim, callbacks: Callbacks, body: impl FnOnce(&wgpu::Device,
         return;
     }
     test_bare(|| {
-        let instance = Builder::new(descriptor(wgpu::Backends::VULKAN))
+        let instance = builder(descriptor(wgpu::Backends::VULKAN))
             .reclaim(reclaim)
             .callbacks(callbacks)
             .instance();
@@ -181,5 +181,26 @@ fn memory_report() {
             fencepost::memory_report(&device).is_none(),
             "not one of ours"
         );
+    });
+}
+
+/// The auditor sees what these tests do.
+#[test]
+fn audit() {
+    if ours_alone("it has no such option") {
+        return;
+    }
+    let Some(auditor) = auditor() else {
+        return skip("FENCEPOST_TEST_AUDIT is off");
+    };
+    test(|gpu| {
+        let bytes = auditor.live_bytes();
+        let buffer = gpu.buffer("audited", 4096, B::COPY_DST);
+        assert_eq!(auditor.live_bytes() - bytes, 4096);
+        let live = auditor.live_objects();
+        assert!(live.iter().any(|o| o.label.as_deref() == Some("audited")));
+        let calls = auditor.calls();
+        gpu.run(|encoder| encoder.clear_buffer(&buffer, 0, None));
+        assert!(auditor.calls() > calls);
     });
 }

@@ -5,12 +5,14 @@
 //! - One test at a time uses the driver, so that validation messages belong to the test that runs.
 //! - When a test ends, everything it made is gone before its messages are read: what the layer
 //!   says at `vkDestroyDevice` about leaked objects fails that test.
+//! - Fencepost runs on the auditor, in strict mode: each report fails the test that caused it.
 //! - A test that cannot run says so on stderr (`skipped: <name>: <why>`) and is no failure.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use fencepost_audit::{AuditMode, Auditor, Contract};
 use parking_lot::{Mutex, MutexGuard};
 use wgpu::util::DeviceExt as _;
 
@@ -46,10 +48,35 @@ pub fn core() -> Core {
     })
 }
 
+/// The auditor below everything that the tests make, in its strictest mode; `None` if the environment
+/// says to run without it.
+pub fn auditor() -> Option<&'static Auditor> {
+    static AUDITOR: OnceLock<Option<Auditor>> = OnceLock::new();
+    let make = || match std::env::var("FENCEPOST_TEST_AUDIT").as_deref() {
+        Ok("off") => None,
+        Ok("on") | Err(_) => {
+            let auditor = Auditor::new(Contract::Strict, AuditMode::Collect);
+            auditor.set_reset_before_free(true);
+            Some(auditor)
+        }
+        Ok(other) => panic!("FENCEPOST_TEST_AUDIT is {other:?}; it may be \"on\" or \"off\""),
+    };
+    AUDITOR.get_or_init(make).as_ref()
+}
+
+/// A builder of Fencepost's, audited unless the environment says otherwise.
+pub fn builder(desc: wgpu::InstanceDescriptor) -> fencepost::Builder {
+    let builder = fencepost::Builder::new(desc);
+    match auditor() {
+        Some(auditor) => builder.audit(auditor),
+        None => builder,
+    }
+}
+
 /// An instance of the core under test.
 pub fn instance(desc: wgpu::InstanceDescriptor) -> wgpu::Instance {
     match core() {
-        Core::Fencepost => fencepost::instance(desc),
+        Core::Fencepost => builder(desc).instance(),
         Core::Wgpu => wgpu::Instance::new(desc),
     }
 }
@@ -146,7 +173,15 @@ fn check_messages() {
     if messages::no_layer() {
         skip("its validation messages: the Khronos layer is not installed");
     }
+    let reports = auditor().map(Auditor::take_reports).unwrap_or_default();
     let messages = messages::take();
+    if let Some(first) = reports.first() {
+        panic!(
+            "{} reports of the auditor, the first: {first}\n{}",
+            reports.len(),
+            first.backtrace
+        );
+    }
     assert!(
         messages.is_empty(),
         "{} messages of the validation layer, the first: {}",

@@ -91,6 +91,18 @@ impl Builder {
         self
     }
 
+    /// The most bytes that the buffers, textures, query sets and staging memory of one device may take, as
+    /// their descriptors say, with half a MiB of Fencepost's own: for a GPU that is shared with others, or to
+    /// see how a program does with little.
+    ///
+    /// What does not fit waits for what the program has let go of and the GPU still uses; what does not fit
+    /// then is an out-of-memory error, whose message says what exists, what is retired and what is in flight.
+    #[must_use]
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.options.memory_budget = Some(bytes);
+        self
+    }
+
     /// Puts `auditor` between Fencepost and each graphics API: it checks every HAL call against the lifetime
     /// contract, and lets a test say when submissions complete and what fails. Feature `audit`.
     #[cfg(feature = "audit")]

@@ -105,6 +105,8 @@
 //! `tests/races.rs` runs the races at length on real threads. The crate has no dependencies.
 
 mod last_use;
+#[doc(hidden)]
+pub mod mutation;
 mod retire;
 mod serial;
 mod slot;

@@ -10,6 +10,7 @@
 //! wanted before and is wanted after, and rings on the step from no to yes.
 
 use crate::{
+    mutation::planted,
     sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering},
     LastUse, Serial, Submitter,
 };
@@ -175,7 +176,10 @@ impl<T> RetireQueue<T> {
         // No lock is needed here. The mark came first (I5), so no submission begun after this look at the
         // stamp will use the payload; and a stamp below the watermark is not the open one, for the open
         // serial lies above everything published.
-        if last_use.get() <= self.reclaimed() {
+        if last_use.get() <= self.reclaimed()
+            || planted("a payload freed one serial early")
+                && last_use.get() <= self.reclaimed().next()
+        {
             return Disposal::Free(payload);
         }
         let mut filing = self.filing.lock();
@@ -223,6 +227,10 @@ impl<T> RetireQueue<T> {
         reset(completed);
         let mut filing = self.filing.lock();
         filing.empty(completed, free);
+        if planted("a watermark published outside the lock") {
+            drop(filing);
+            return self.reclaimed.store(completed.get(), Ordering::Release);
+        }
         // Under the lock, or `retire` files under a serial that nobody looks at again.
         self.reclaimed.store(completed.get(), Ordering::Release);
     }
@@ -300,7 +308,9 @@ impl<T> RetireQueue<T> {
 
     /// Ends a change under the lock.
     fn wake(&self, filing: MutexGuard<'_, Filing<T>>, was_wanted: bool) {
-        let ring = !was_wanted && self.is_wanted(&filing);
+        let ring = !was_wanted
+            && self.is_wanted(&filing)
+            && !planted("a reclaim thread that is not woken");
         drop(filing);
         if ring {
             self.wanted.notify_all();

@@ -9,6 +9,7 @@
 //! for as long as a mapped view lives. A destroyed slot is retired by whoever lets go of it last.
 
 use crate::{
+    mutation::planted,
     sync::{fence, Arc, AtomicU32, Ordering, UnsafeCell},
     LastUse,
 };
@@ -105,8 +106,12 @@ impl<T> Slot<T> {
         // Acquire: what earlier pins did with the payload comes before it is freed.
         let before = self.state.fetch_or(DESTROYED, Ordering::AcqRel);
         // The other half of the pair is in `Submission::seal` (I5).
-        fence(Ordering::SeqCst);
+        if !planted("a destruction without its fence") {
+            fence(Ordering::SeqCst);
+        }
         before == 0
+            || planted("a slot retired twice") && before == DESTROYED
+            || planted("a destruction that ignores pins") && before < DESTROYED
     }
 
     /// Destroys the slot: marks it and hands it to `retire`, unless it was destroyed before or is pinned.
@@ -141,7 +146,9 @@ impl<T> Slot<T> {
         if self.state.fetch_sub(1, Ordering::AcqRel) == DESTROYED | 1 {
             // The mark is in `state` by now, but the fence of whoever set it may be yet to come: this
             // thread needs its own before it looks at the stamp (I5).
-            fence(Ordering::SeqCst);
+            if !planted("a last unpin without its fence") {
+                fence(Ordering::SeqCst);
+            }
             retire.retire(Arc::clone(self));
         }
     }

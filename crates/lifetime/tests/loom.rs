@@ -606,3 +606,37 @@ fn storm() {
         gpu.assert_freed(2);
     });
 }
+
+/// The deliberate bugs that only an interleaving can show: each is found by a model above. Run it alone,
+/// since a planted bug is planted for the whole process.
+#[cfg(mutate)]
+#[test]
+fn mutations_are_found() {
+    use fencepost_lifetime::mutation;
+    const BUGS: &[(&str, fn())] = &[
+        ("a seal without its fence", destroy_racing_submit),
+        ("a destruction without its fence", destroy_racing_submit),
+        ("a last unpin without its fence", last_pin_racing_submit),
+        (
+            "a watermark published outside the lock",
+            drop_racing_reclaim,
+        ),
+        ("a reclaim thread that is not woken", wake_up_lost_at_retire),
+    ];
+    for (bug, model) in BUGS {
+        mutation::plant("");
+        assert!(
+            std::thread::spawn(model).join().is_ok(),
+            "the model of {bug}"
+        );
+        mutation::plant(bug);
+        let found = std::thread::spawn(model).join().is_err();
+        assert!(
+            found,
+            "{bug}: no model found it (reached: {})",
+            mutation::was_reached()
+        );
+        println!("found by loom: {bug}");
+    }
+    mutation::plant("");
+}

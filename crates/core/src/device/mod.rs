@@ -71,16 +71,17 @@ impl Device {
         limits: wgt::Limits,
         options: Options,
     ) -> Result<Arc<Self>, hal::DeviceError> {
-        let (lower, submitter) = Lower::new(open, adapter)?;
-        let zeros = hal::BufferDescriptor {
+        let (lower, submitter) = Lower::new(open, adapter, options.memory_budget)?;
+        let desc = hal::BufferDescriptor {
             label: Some("zeros"),
             size: ZEROS_SIZE,
             usage: wgt::BufferUses::COPY_SRC | wgt::BufferUses::COPY_DST,
             memory_flags: hal::MemoryFlags::empty(),
         };
-        // SAFETY: the descriptor is well-formed.
-        let zeros = unsafe { lower.device.create_buffer(&zeros) }?;
-        let zeros = lower.adopt(BufferRaw::new(zeros), ZEROS_SIZE);
+        let zeros = lower.try_create(ZEROS_SIZE, |hal| {
+            // SAFETY: the descriptor is well-formed.
+            unsafe { hal.create_buffer(&desc) }.map(BufferRaw::new)
+        })?;
         let device = Arc::new(Self {
             queue: Mutex::new(QueueState::new(submitter)),
             layouts: BindGroupLayoutCache::default(),
@@ -251,16 +252,21 @@ impl Device {
         &*self.lower.device
     }
 
-    /// Makes a HAL object and its slot: [allocates](Lower::allocate) and [adopts](Lower::adopt).
+    /// Makes a HAL object and its slot: [`Lower::create`], which is tried again after the writes that wait
+    /// were submitted. Must not be called under the queue's lock.
     pub(crate) fn create<T: Raw>(
         &self,
         what: &dyn fmt::Display,
         bytes: u64,
-        create: impl FnMut(&dyn hal::DynDevice) -> Result<T, hal::DeviceError>,
+        mut create: impl FnMut(&dyn hal::DynDevice) -> Result<T, hal::DeviceError>,
     ) -> Result<Arc<Slot<T>>> {
         self.check_alive()?;
-        let raw = self.lower.allocate(what, create)?;
-        let slot = self.lower.adopt(raw, bytes);
+        let mut made = self.lower.create(what, bytes, &mut create);
+        let is_full = |error: &Error| error.kind() == ErrorKind::OutOfMemory;
+        if made.as_ref().is_err_and(is_full) && matches!(self.flush_writes(), Ok(true)) {
+            made = self.lower.create(what, bytes, create);
+        }
+        let slot = made?;
         if let Err(lost) = self.check_alive() {
             // The device may have been destroyed before this was among what it destroyed.
             T::payload(slot).destroy(&self.lower);

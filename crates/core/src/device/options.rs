@@ -28,4 +28,7 @@ pub struct Options {
     pub reclaim: Reclaim,
     /// Where callbacks run.
     pub callbacks: Callbacks,
+    /// The most bytes that the buffers, textures, query sets and staging memory of one device may take, as
+    /// their descriptors say. Beyond it a creation runs out of memory, and waits first for what comes back.
+    pub memory_budget: Option<u64>,
 }

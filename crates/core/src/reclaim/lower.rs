@@ -40,6 +40,10 @@ pub(crate) struct Lower {
     pub encoders: Mutex<Vec<Box<dyn hal::DynCommandEncoder>>>,
     /// Every payload that is not freed, by its key, with its size in bytes.
     registry: Mutex<FxHashMap<usize, (Payload, u64)>>,
+    /// The bytes of what is in the registry or about to be.
+    pub bytes: AtomicU64,
+    /// The most that `bytes` may be.
+    pub budget: Option<u64>,
     /// The highest serial that was given to the HAL's submit.
     pub issued: AtomicU64,
     pub lost: AtomicBool,
@@ -67,6 +71,7 @@ impl Lower {
     pub fn new(
         open: hal::DynOpenDevice,
         adapter: &Arc<Adapter>,
+        budget: Option<u64>,
     ) -> Result<(Arc<Self>, Submitter<Payload>), hal::DeviceError> {
         let backend = adapter.info.backend;
         // SAFETY: the device was just opened.
@@ -80,6 +85,8 @@ impl Lower {
             in_flight: Mutex::default(),
             encoders: Mutex::default(),
             registry: Mutex::default(),
+            bytes: AtomicU64::new(0),
+            budget,
             issued: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             bell: Bell::default(),
@@ -94,8 +101,8 @@ impl Lower {
         &**self.fence
     }
 
-    /// Takes a new HAL object of the given size in bytes into the registry.
-    pub fn adopt<T: Raw>(&self, raw: T, bytes: u64) -> Arc<Slot<T>> {
+    /// Takes a new HAL object into the registry, whose size in bytes is already counted.
+    pub(super) fn adopt<T: Raw>(&self, raw: T, bytes: u64) -> Arc<Slot<T>> {
         let slot = Arc::new(Slot::new(raw));
         let payload = T::payload(Arc::clone(&slot));
         self.registry.lock().insert(payload.key(), (payload, bytes));
@@ -121,9 +128,11 @@ impl Lower {
     pub fn free(&self, payload: Payload) {
         let entry = self.registry.lock().remove(&payload.key());
         debug_assert!(entry.is_some(), "a {} was freed twice", payload.kind());
-        drop(entry);
         // SAFETY: only the retire queue's answers and the end of the device come here.
         unsafe { payload.free(self) };
+        if let Some((_, bytes)) = entry {
+            self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        }
     }
 
     /// Every payload that is not freed.
@@ -136,7 +145,10 @@ impl Lower {
     /// What exists now. Takes time in proportion to that.
     pub fn report_memory(&self) -> MemoryReport {
         let registry = self.registry.lock();
-        let mut report = MemoryReport::default();
+        let mut report = MemoryReport {
+            budget: self.budget,
+            ..Default::default()
+        };
         for (payload, bytes) in registry.values() {
             report.objects += 1;
             report.bytes += bytes;

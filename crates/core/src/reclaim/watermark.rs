@@ -5,7 +5,7 @@
 //! asked only for fence values that were submitted.
 
 use super::Lower;
-use fencepost_lifetime::Serial;
+use fencepost_lifetime::{mutation::planted, Serial};
 use std::{sync::atomic::Ordering, time::Duration};
 use wgpu_hal as hal;
 
@@ -17,8 +17,17 @@ impl Lower {
         }
         let completed = self.completed();
         let before = self.retired.reclaimed();
-        for payload in self.retired.advance(completed, |up_to| self.reset(up_to)) {
+        let free_first = planted("command buffers reset after what they refer to is freed");
+        let reset = |up_to| {
+            if !free_first {
+                self.reset(up_to);
+            }
+        };
+        for payload in self.retired.advance(completed, reset) {
             self.free(payload);
+        }
+        if free_first {
+            self.reset(self.retired.reclaimed());
         }
         if self.retired.reclaimed() != before {
             self.bell.ring();
@@ -27,7 +36,7 @@ impl Lower {
 
     /// The last submission that has completed. A lost device works at nothing any more: all have.
     fn completed(&self) -> Serial {
-        if !self.is_lost() {
+        if !self.is_lost() || planted("a lost device that waits for its fence") {
             // SAFETY: the fence belongs to the device.
             match unsafe { self.device.get_fence_value(self.fence()) } {
                 // A removed D3D12 device reads as the highest value there is.

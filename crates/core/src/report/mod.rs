@@ -18,6 +18,8 @@ pub struct MemoryReport {
     pub retired_bytes: u64,
     /// How many submissions the GPU has not completed, as of the last look at the fence.
     pub submissions_in_flight: u64,
+    /// The most that [`bytes`](Self::bytes) may be, if the program has set that.
+    pub budget: Option<u64>,
 }
 
 impl fmt::Display for MemoryReport {
@@ -26,6 +28,10 @@ impl fmt::Display for MemoryReport {
             f,
             "{} objects of {} bytes exist, {} of them, of {} bytes, retired; {} submissions in flight",
             self.objects, self.bytes, self.retired_objects, self.retired_bytes, self.submissions_in_flight
-        )
+        )?;
+        match self.budget {
+            Some(budget) => write!(f, "; the budget is {budget} bytes"),
+            None => Ok(()),
+        }
     }
 }

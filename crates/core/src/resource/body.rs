@@ -2,7 +2,7 @@
 
 use super::Children;
 use crate::reclaim::{Lower, Raw};
-use fencepost_lifetime::{Retire, Slot};
+use fencepost_lifetime::{mutation::planted, Retire, Slot};
 use std::sync::Arc;
 
 /// The payload of an API object, or why it has none.
@@ -43,7 +43,9 @@ where
     pub fn destroy_with(&self, children: &Children, lower: &Lower) {
         if let Self::Live(slot) = self {
             let retire = slot.mark_destroyed();
-            children.destroy_all(lower);
+            if !planted("a destroyed resource whose bind groups stay") {
+                children.destroy_all(lower);
+            }
             if retire {
                 lower.retire(T::payload(Arc::clone(slot)));
             }

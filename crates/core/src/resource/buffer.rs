@@ -10,7 +10,7 @@ use crate::{
     reclaim::BufferRaw,
     validate,
 };
-use fencepost_lifetime::{Serial, Slot};
+use fencepost_lifetime::{mutation::planted, Serial, Slot};
 use parking_lot::Mutex;
 use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -111,7 +111,8 @@ impl Buffer {
         // otherwise.
         let staging = (desc.mapped_at_creation && !uploads && desc.size > 0)
             .then(|| StagingBuffer::new(device, desc.size))
-            .transpose()?;
+            .transpose()
+            .map_err(|error| error.within(name))?;
         // A HAL buffer is never empty, and clears come in units of four bytes.
         let aligned = desc
             .size
@@ -135,7 +136,7 @@ impl Buffer {
             let mapping = Mapping::Staged(Box::new(staging));
             (mapping, BufferInit::initialized())
         } else {
-            let mapping = map_new(device, &slot, desc.size)?;
+            let mapping = map_new(device, &name, &slot, desc.size)?;
             (mapping, BufferInit::initialized())
         };
         let body = Body::Live(slot);
@@ -207,18 +208,27 @@ impl Buffer {
     pub fn destroy(&self) {
         self.body.destroy_with(&self.children, &self.device.lower);
         self.abandon_map();
-        if self.pending_writes.load(Ordering::Acquire) > 0 {
+        if self.pending_writes.load(Ordering::Acquire) > 0
+            && !planted("staging memory kept for a destroyed target")
+        {
             self.device.forget_writes_to_buffer(self);
         }
     }
 }
 
 /// Maps the memory of a new buffer as a whole, and zeroes it.
-fn map_new(device: &Device, slot: &Arc<Slot<BufferRaw>>, size: u64) -> Result<Mapping> {
+fn map_new(
+    device: &Device,
+    name: &Named<'_>,
+    slot: &Arc<Slot<BufferRaw>>,
+    size: u64,
+) -> Result<Mapping> {
     let range = 0..size;
     let memory = match slot.pin(&*device.lower) {
-        // SAFETY: the buffer is new and pinned, and has a mappable usage unless it is empty.
-        Some(raw) => unsafe { Memory::map(device.hal(), &raw, range.clone()) },
+        Some(raw) => device.lower.under_pressure(name, || {
+            // SAFETY: the buffer is new and pinned, and has a mappable usage unless it is empty.
+            unsafe { Memory::map(device.hal(), &raw, range.clone()) }
+        }),
         None => Ok(Memory::EMPTY),
     };
     let memory = memory.inspect_err(|_| slot.destroy(&*device.lower))?;

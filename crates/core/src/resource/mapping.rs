@@ -14,7 +14,7 @@ use crate::{
     reclaim::BufferRaw,
     validate::buffer::check_map_range,
 };
-use fencepost_lifetime::{Pin, Serial, Slot};
+use fencepost_lifetime::{mutation::planted, Pin, Serial, Slot};
 use std::{
     fmt,
     ops::Range,
@@ -156,6 +156,7 @@ impl Buffer {
         }
         self.available.store(false, Ordering::Release);
         let after = match self.body.slot() {
+            Some(_) if planted("a mapping that does not wait for the GPU") => Serial::NEVER,
             Some(slot) => slot.last_use().get(),
             None => Serial::NEVER,
         };
@@ -237,17 +238,14 @@ impl Buffer {
         self.device.check_alive().ok()?;
         let raw = self.body.slot()?.pin(&*self.device.lower)?;
         let hal = self.device.hal();
-        // SAFETY: the buffer is pinned, unmapped by its state, and its last submission has completed.
-        let memory = match unsafe { Memory::map(hal, &raw, range.clone()) } {
-            Ok(memory) => memory,
-            Err(error) => {
-                log::error!("{} could not be mapped: {error}", self.name());
-                if error == wgpu_hal::DeviceError::Lost {
-                    self.device.lower.lose();
-                }
-                return None;
-            }
-        };
+        let lower = &self.device.lower;
+        let mapped = lower.under_pressure(&self.name(), || {
+            // SAFETY: the buffer is pinned, unmapped by its state, and its last submission has completed.
+            unsafe { Memory::map(hal, &raw, range.clone()) }
+        });
+        let memory = mapped
+            .inspect_err(|error| log::error!("a buffer could not be mapped: {error}"))
+            .ok()?;
         if mode == MapMode::Read && !memory.coherent {
             // SAFETY: the range was just mapped.
             unsafe { hal.invalidate_mapped_ranges(&*raw.hal, std::slice::from_ref(range)) };
@@ -366,6 +364,9 @@ impl Buffer {
             return;
         }
         let before = std::mem::take(&mut *self.mapping.lock());
+        if planted("a destroyed buffer that forgets its callback") {
+            return;
+        }
         if let Mapping::Pending { callback, .. } = before {
             callback(Err(MapError));
         }

@@ -143,7 +143,9 @@ impl StagingBuffer {
             finished: false,
         };
         // SAFETY: the buffer is new. Should this fail, dropping `this` frees it.
-        this.memory = unsafe { Memory::map(device.hal(), &this.pin, 0..aligned) }?;
+        this.memory = device.lower.under_pressure(&what, || unsafe {
+            Memory::map(device.hal(), &this.pin, 0..aligned)
+        })?;
         this.memory.size = size as usize;
         Ok(this)
     }

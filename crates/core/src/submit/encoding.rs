@@ -1,6 +1,9 @@
 //! A HAL encoder that is recording, and what happens to it when that fails.
 
-use crate::reclaim::{lower::InFlight, Lower};
+use crate::{
+    error::Result,
+    reclaim::{lower::InFlight, Lower},
+};
 use fencepost_lifetime::Serial;
 use wgpu_hal as hal;
 
@@ -12,11 +15,14 @@ pub(super) struct Encoding<'a> {
 }
 
 impl<'a> Encoding<'a> {
-    pub fn begin(lower: &'a Lower, label: hal::Label<'_>) -> Result<Self, hal::DeviceError> {
-        let mut encoder = lower.encoder()?;
-        // SAFETY: a pooled or new encoder is closed. Should this fail, it stays so and is dropped: it
-        // has no command buffers.
-        unsafe { encoder.begin_encoding(label) }?;
+    pub fn begin(lower: &'a Lower, label: hal::Label<'_>) -> Result<Self> {
+        let encoder = lower.under_pressure(&"a command encoder", || {
+            let mut encoder = lower.encoder()?;
+            // SAFETY: a pooled or new encoder is closed. Should this fail, it stays so and is dropped: it
+            // has no command buffers.
+            unsafe { encoder.begin_encoding(label) }?;
+            Ok(encoder)
+        })?;
         Ok(Self {
             lower,
             encoder: Some(encoder),

@@ -8,7 +8,7 @@ use super::{pass::PassState, replay::Replay};
 use crate::{
     device::Device,
     error::{Error, Result},
-    reclaim::{BindGroupRaw, BufferRaw, Lower},
+    reclaim::{BindGroupRaw, BufferRaw, Lower, Payload},
     resource::Buffer,
 };
 use fencepost_lifetime::Slot;
@@ -32,6 +32,9 @@ const SHADER: &str = "
         checked[2] = allowed.z;
     }
 ";
+
+/// What errors call it.
+const WHAT: &str = "the check of indirect arguments";
 
 /// In bytes.
 const ARGUMENTS: u64 = 12;
@@ -87,6 +90,32 @@ impl IndirectChecks {
 
 impl Common {
     fn new(device: &Device) -> Result<Self> {
+        let lower = &*device.lower;
+        let internal = |error: &dyn std::fmt::Display| Error::internal(format!("{WHAT}: {error}"));
+        let module = naga::front::wgsl::parse_str(SHADER).map_err(|error| internal(&error))?;
+        let capabilities = naga::valid::Capabilities::empty();
+        let info = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities)
+            .validate(&module)
+            .map_err(|error| internal(&error))?;
+        let desc = hal::ShaderModuleDescriptor {
+            label: None,
+            runtime_checks: wgt::ShaderRuntimeChecks::checked(),
+        };
+        let module = lower.create(&WHAT, 0, |hal| {
+            let input = hal::ShaderInput::Naga(hal::NagaShader {
+                module: std::borrow::Cow::Owned(module.clone()),
+                info: info.clone(),
+                debug_source: None,
+            });
+            // SAFETY: the module is valid.
+            unsafe { hal.create_shader_module(&desc, input) }.map_err(|error| match error {
+                hal::ShaderError::Device(error) => error,
+                hal::ShaderError::Compilation(message) => {
+                    log::error!("{WHAT}: {message}");
+                    hal::DeviceError::Unexpected
+                }
+            })
+        })?;
         let entry = |binding, read_only, size| wgt::BindGroupLayoutEntry {
             binding,
             visibility: wgt::ShaderStages::COMPUTE,
@@ -98,8 +127,7 @@ impl Common {
             count: None,
         };
         let entries = [entry(0, true, ARGUMENTS), entry(1, false, ARGUMENTS)];
-        let what = "the check of indirect arguments";
-        let group_layout = device.create(&what, 0, |hal| {
+        let group_layout = lower.create(&WHAT, 0, |hal| {
             // SAFETY: the entries are in order and within every device's limits.
             unsafe {
                 hal.create_bind_group_layout(&hal::BindGroupLayoutDescriptor {
@@ -108,10 +136,11 @@ impl Common {
                     entries: &entries,
                 })
             }
-        })?;
+        });
+        let group_layout = group_layout.inspect_err(|_| module.destroy(lower))?;
         // SAFETY: the slot is new.
         let raw_group_layout = unsafe { group_layout.get() };
-        let layout = device.create(&what, 0, |hal| {
+        let layout = lower.create(&WHAT, 0, |hal| {
             // SAFETY: the group layout is alive.
             unsafe {
                 hal.create_pipeline_layout(&hal::PipelineLayoutDescriptor {
@@ -121,29 +150,15 @@ impl Common {
                     immediate_size: 0,
                 })
             }
-        })?;
-        let internal = |error: &dyn std::fmt::Display| Error::internal(format!("{what}: {error}"));
-        let module = naga::front::wgsl::parse_str(SHADER).map_err(|error| internal(&error))?;
-        let capabilities = naga::valid::Capabilities::empty();
-        let info = naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities)
-            .validate(&module)
-            .map_err(|error| internal(&error))?;
-        let input = hal::ShaderInput::Naga(hal::NagaShader {
-            module: std::borrow::Cow::Owned(module),
-            info,
-            debug_source: None,
         });
-        let desc = hal::ShaderModuleDescriptor {
-            label: None,
-            runtime_checks: wgt::ShaderRuntimeChecks::checked(),
-        };
-        // SAFETY: the module is valid.
-        let module = unsafe { device.hal().create_shader_module(&desc, input) };
-        let module = module.map_err(|error| internal(&error))?;
+        let layout = layout.inspect_err(|_| {
+            group_layout.destroy(lower);
+            module.destroy(lower);
+        })?;
         Ok(Self {
             group_layout,
             layout,
-            module: device.lower.adopt(module, 0),
+            module,
         })
     }
 
@@ -170,11 +185,16 @@ impl Common {
             },
             cache: None,
         };
-        // SAFETY: layout and module are alive and fit each other.
-        let pipeline = unsafe { device.hal().create_compute_pipeline(&desc) }.map_err(|error| {
-            Error::internal(format!("the check of indirect arguments: {error}"))
-        })?;
-        Ok(device.lower.adopt(pipeline, 0))
+        device.lower.create(&WHAT, 0, |hal| {
+            // SAFETY: layout and module are alive and fit each other.
+            unsafe { hal.create_compute_pipeline(&desc) }.map_err(|error| match error {
+                hal::PipelineError::Device(error) => error,
+                other => {
+                    log::error!("{WHAT}: {other}");
+                    hal::DeviceError::Unexpected
+                }
+            })
+        })
     }
 }
 
@@ -187,19 +207,16 @@ impl<'a> Replay<'a, '_> {
     ) -> Result<()> {
         let device = self.device;
         let size = ARGUMENTS;
-        let checked = device
-            .lower
-            .allocate(&"memory for indirect arguments", |hal| {
-                let desc = hal::BufferDescriptor {
-                    label: None,
-                    size,
-                    usage: wgt::BufferUses::STORAGE_READ_WRITE | wgt::BufferUses::INDIRECT,
-                    memory_flags: hal::MemoryFlags::TRANSIENT,
-                };
-                // SAFETY: the descriptor is well-formed.
-                unsafe { hal.create_buffer(&desc) }.map(BufferRaw::new)
-            })?;
-        let checked = self.keep(checked, size);
+        let checked = self.make(&"memory for indirect arguments", size, |hal| {
+            let desc = hal::BufferDescriptor {
+                label: None,
+                size,
+                usage: wgt::BufferUses::STORAGE_READ_WRITE | wgt::BufferUses::INDIRECT,
+                memory_flags: hal::MemoryFlags::TRANSIENT,
+            };
+            // SAFETY: the descriptor is well-formed.
+            unsafe { hal.create_buffer(&desc) }.map(BufferRaw::new)
+        })?;
         // SAFETY: this submission keeps the buffer.
         let checked = &*unsafe { checked.get() }.hal;
 
@@ -231,19 +248,14 @@ impl<'a> Replay<'a, '_> {
             acceleration_structures: &[],
             external_textures: &[],
         };
-        // SAFETY: the buffers are alive, and the ranges within them.
-        let group = unsafe { device.hal().create_bind_group(&desc) };
-        let group = group.map_err(|error| device.hal_error(error))?;
+        let group = device.lower.create(&WHAT, 0, |hal| {
+            // SAFETY: the buffers are alive, and the ranges within them.
+            unsafe { hal.create_bind_group(&desc) }.map(|hal| BindGroupRaw { hal, layout: None })
+        })?;
+        self.submission.keep(Payload::BindGroup(Arc::clone(&group)));
         // SAFETY: a compute pass is open, and the objects fit each other.
         unsafe { self.encoding.get().set_compute_pipeline(pipeline) };
         let layout: *const dyn hal::DynPipelineLayout = &**layout;
-        let group = self.keep(
-            BindGroupRaw {
-                hal: group,
-                layout: None,
-            },
-            0,
-        );
         self.use_buffer(buffer, wgt::BufferUses::STORAGE_READ_ONLY);
         self.barriers();
         let barrier = hal::BufferBarrier {

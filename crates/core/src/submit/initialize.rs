@@ -10,6 +10,7 @@ use crate::{
     reclaim::BufferRaw,
     resource::{Buffer, SubRange, Texture},
 };
+use fencepost_lifetime::mutation::planted;
 use std::ops::Range;
 use wgpu_hal as hal;
 use wgpu_types as wgt;
@@ -18,7 +19,7 @@ impl<'a> Replay<'a, '_> {
     /// Clears what nobody has written of a range of a buffer. Not within a pass.
     #[inline]
     pub fn define_buffer(&mut self, buffer: &'a Buffer, range: &Range<u64>) {
-        if !buffer.init.is_whole() {
+        if !buffer.init.is_whole() && !planted("recycled memory that is not cleared") {
             self.clear_holes(buffer, range);
         }
     }
@@ -171,11 +172,11 @@ impl<'a> Replay<'a, '_> {
                     range: SubRange::one(mip, layer).image_range(),
                 };
                 let device = self.device;
-                let view = device.lower.allocate(&"a view to clear a texture", |hal| {
+                let view = self.make(&"a view to clear a texture", 0, |hal| {
                     // SAFETY: the texture is alive, and the subresource exists.
                     unsafe { hal.create_texture_view(raw, &view_desc) }
                 })?;
-                let view = self.keep(view, 0);
+                // A Vulkan pool keeps temporary views through a reset.
                 self.spend_encoder();
                 // SAFETY: this submission keeps the view.
                 let view = unsafe { view.get() };
@@ -217,7 +218,7 @@ impl<'a> Replay<'a, '_> {
                 // SAFETY: the view is alive, and no pass is open.
                 unsafe {
                     let begun = self.encoder().begin_render_pass(&pass);
-                    begun.map_err(|error| device.hal_error(error))?;
+                    begun.map_err(|error| device.lower.error(error))?;
                     self.encoder().end_render_pass();
                 }
             }

@@ -4,7 +4,7 @@
 //! and puts it back, last change first, unless the submission is accepted.
 
 use crate::resource::{Buffer, QuerySet, SubRange, Texture};
-use fencepost_lifetime::Serial;
+use fencepost_lifetime::{mutation::planted, Serial};
 use std::ops::Range;
 use wgpu_types as wgt;
 
@@ -127,6 +127,9 @@ impl<'a> Journal<'a> {
 
 impl Drop for Journal<'_> {
     fn drop(&mut self) {
+        if planted("a failed submission that is not undone") {
+            return;
+        }
         for entry in self.entries.drain(..).rev() {
             match entry {
                 Entry::BufferState(buffer, before) => buffer.state.restore(before),

@@ -13,7 +13,7 @@ use crate::{
     resource::{Buffer, QuerySet, SubRange, Texture},
 };
 use fencepost_lifetime::{Serial, Slot, Submission};
-use std::{ops::Range, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 use wgpu_hal as hal;
 use wgpu_types as wgt;
 
@@ -39,7 +39,7 @@ impl Replayed<'_> {
 /// See the [module documentation](self).
 pub(super) struct Replay<'a, 's> {
     pub device: &'a Device,
-    submission: &'s Submission<'s, 's, Payload>,
+    pub submission: &'s Submission<'s, 's, Payload>,
     pub encoding: Encoding<'a>,
     pub journal: Journal<'a>,
     pub zeros_ready: bool,
@@ -48,7 +48,7 @@ pub(super) struct Replay<'a, 's> {
     texture_barriers: Vec<hal::TextureBarrier<'a, dyn hal::DynTexture>>,
     /// Buffers that the CPU can read and the submission has written.
     readback: Vec<&'a Buffer>,
-    /// Whether the encoder holds temporary views.
+    /// Whether the encoder is not to be used again.
     spent: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a, 's> Replay<'a, 's> {
         self.barriers();
         let in_flight = self.encoding.end(serial, self.spent);
         Ok(Replayed {
-            in_flight: Some(in_flight.map_err(|error| self.device.hal_error(error))?),
+            in_flight: Some(in_flight.map_err(|error| self.device.lower.error(error))?),
             journal: self.journal,
             zeros_ready: self.zeros_ready,
         })
@@ -92,14 +92,19 @@ impl<'a, 's> Replay<'a, 's> {
         self.encoding.get()
     }
 
-    /// Adopts a HAL object that only this submission uses.
-    pub fn keep<T: Raw>(&mut self, raw: T, bytes: u64) -> Arc<Slot<T>> {
-        let slot = self.device.lower.adopt(raw, bytes);
+    /// Makes a HAL object that only this submission uses.
+    pub fn make<T: Raw>(
+        &mut self,
+        what: &dyn fmt::Display,
+        bytes: u64,
+        create: impl FnMut(&dyn hal::DynDevice) -> Result<T, hal::DeviceError>,
+    ) -> Result<Arc<Slot<T>>> {
+        let slot = self.device.lower.create(what, bytes, create)?;
         self.submission.keep(T::payload(Arc::clone(&slot)));
-        slot
+        Ok(slot)
     }
 
-    /// Notes that the encoder holds temporary views, which on Vulkan its pool keeps through a reset.
+    /// Notes that the encoder is not to be used again: its pool would keep what it holds through a reset.
     pub fn spend_encoder(&mut self) {
         self.spent = true;
     }

@@ -199,8 +199,13 @@ impl Device {
 
     /// Reports an error that happened in `function`. Must not be called under a lock: the handler is the
     /// program's.
+    ///
+    /// Once the device is lost or destroyed no error is shown any more (specification, section 22 "Errors
+    /// & Debugging"): what fails then fails because of the loss, or of what could not be made since.
     pub(crate) fn report(&self, function: &'static str, error: Error) {
-        self.errors.report(error.within(function));
+        if self.check_alive().is_ok() {
+            self.errors.report(error.within(function));
+        }
     }
 
     /// Reports that a program asked for something that is not implemented, or passed an object that is not

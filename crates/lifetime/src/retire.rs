@@ -135,6 +135,11 @@ impl<T> RetireQueue<T> {
         (!filing.drawers.is_empty()).then_some(filing.first)
     }
 
+    /// How many committed submissions lie above the watermark. Takes time in proportion to that.
+    pub fn in_flight(&self) -> usize {
+        self.filing.lock().drawers.iter().flatten().count()
+    }
+
     /// Whether [`advance`](Self::advance) has nothing to do whatever the fence reads, so that it need not
     /// be read: nothing is in flight, and nothing was left over by an aborted submission.
     ///

@@ -16,7 +16,10 @@ use std::{
     collections::VecDeque,
     fmt, io,
     panic::AssertUnwindSafe,
-    sync::{Arc, Weak},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        Arc, Weak,
+    },
     thread,
 };
 
@@ -37,8 +40,9 @@ pub enum LostReason {
 
 pub(crate) enum Waiting {
     WorkDone(WorkDoneCallback),
-    /// A buffer with a pending mapping. It holds the callback itself, and resolves it if it goes first.
-    Map(Weak<Buffer>),
+    /// A buffer with a pending mapping, and that mapping's ticket. The buffer holds the callback itself, and
+    /// resolves it if it goes first.
+    Map(Weak<Buffer>, u64),
 }
 
 /// A callback with its outcome.
@@ -66,6 +70,7 @@ pub(crate) struct CallbackQueue {
     /// every buffer mapped.
     resolving: Mutex<()>,
     lost: Mutex<Option<LostCallback>>,
+    tickets: AtomicU64,
 }
 
 impl fmt::Debug for CallbackQueue {
@@ -78,6 +83,11 @@ impl fmt::Debug for CallbackQueue {
 }
 
 impl CallbackQueue {
+    /// A number that no other mapping has.
+    pub fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+
     pub fn push(&self, serial: Serial, waiting: Waiting) {
         self.waiting.lock().push_back((serial, waiting));
     }
@@ -99,8 +109,8 @@ impl CallbackQueue {
         for waiting in self.take_ready(reclaimed) {
             let call = match waiting {
                 Waiting::WorkDone(callback) => Some(Call::WorkDone(callback)),
-                Waiting::Map(buffer) => buffer.upgrade().and_then(|buffer| {
-                    let resolved = buffer.resolve_map();
+                Waiting::Map(buffer, ticket) => buffer.upgrade().and_then(|buffer| {
+                    let resolved = buffer.resolve_map(ticket);
                     buffers.push(buffer);
                     resolved.map(|(callback, outcome)| Call::Map(callback, outcome))
                 }),

@@ -313,10 +313,11 @@ impl Device {
         }
         if self.check_alive().is_err() && self.is_idle() {
             if let Some(callback) = self.callbacks.take_lost() {
-                if self.destroyed.load(Ordering::Acquire) {
-                    callback(LostReason::Destroyed, "the device was destroyed".into());
-                } else {
-                    callback(LostReason::Unknown, "the driver lost the device".into());
+                match self.lower.loss.get() {
+                    Some(LostReason::Destroyed) => {
+                        callback(LostReason::Destroyed, "the device was destroyed".into());
+                    }
+                    _ => callback(LostReason::Unknown, "the driver lost the device".into()),
                 }
             }
         }
@@ -369,6 +370,7 @@ impl Device {
     /// more, mappings end, and every resource is let go of: freed at once when idle, at the fence
     /// otherwise. The lost callback runs when the last submission has completed.
     pub fn destroy(&self) {
+        let _ = self.lower.loss.set(LostReason::Destroyed);
         if self.destroyed.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -394,10 +396,7 @@ impl Drop for Device {
                 log::error!("a thread of the device panicked");
             }
         }
-        if let Err(error) = self.lower.wait(self.lower.retired.published(), None) {
-            log::error!("waiting for the last submission failed: {error}");
-        }
-        self.lower.reclaim();
+        self.lower.rest();
         self.queue.get_mut().end(&self.lower);
         self.zeros.destroy(&*self.lower);
         // Nobody can poll any more, so what still waits runs here. Last, since it may panic.

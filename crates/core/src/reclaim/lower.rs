@@ -5,7 +5,11 @@
 //! on that thread.
 
 use super::{Payload, Raw};
-use crate::{device::Bell, instance::Adapter, report::MemoryReport};
+use crate::{
+    device::{Bell, LostReason},
+    instance::Adapter,
+    report::MemoryReport,
+};
 use fencepost_lifetime::{Disposal, RetireQueue, Serial, Slot, Submitter};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -15,7 +19,7 @@ use std::{
     mem::ManuallyDrop,
     sync::{
         atomic::{AtomicBool, AtomicU64, Ordering},
-        Arc,
+        Arc, OnceLock,
     },
 };
 use wgpu_hal as hal;
@@ -46,6 +50,9 @@ pub(crate) struct Lower {
     pub budget: Option<u64>,
     /// The highest serial that was given to the HAL's submit.
     pub issued: AtomicU64,
+    /// Why the device is lost, if it is: the first reason stays.
+    pub loss: OnceLock<LostReason>,
+    /// Whether the driver lost it: the GPU works at nothing any more.
     pub lost: AtomicBool,
     /// Rung when the watermark has moved, for those who wait to run callbacks.
     pub bell: Bell,
@@ -88,6 +95,7 @@ impl Lower {
             bytes: AtomicU64::new(0),
             budget,
             issued: AtomicU64::new(0),
+            loss: OnceLock::new(),
             lost: AtomicBool::new(false),
             bell: Bell::default(),
             cheap_fence: !matches!(backend, wgt::Backend::Metal | wgt::Backend::Gl),
@@ -158,7 +166,7 @@ impl Lower {
             }
         }
         drop(registry);
-        report.submissions_in_flight = self.in_flight.lock().len() as u64;
+        report.submissions_in_flight = self.retired.in_flight() as u64;
         report
     }
 
@@ -193,16 +201,7 @@ impl Lower {
 impl Drop for Lower {
     /// The end of the device: waits for the GPU, then frees everything (I2).
     fn drop(&mut self) {
-        if !self.is_lost() {
-            // SAFETY: nobody else has the queue any more.
-            if let Err(error) = unsafe { self.queue.wait_for_idle() } {
-                log::error!("waiting for the end of the device failed: {error}");
-            }
-        }
-        let last = self.retired.published();
-        for payload in self.retired.advance(last, |up_to| self.reset(up_to)) {
-            self.free(payload);
-        }
+        self.rest();
         // Every API object held this half alive, so nothing is left that has not been let go of.
         for payload in self.alive() {
             log::error!("a {} outlived its device", payload.kind());

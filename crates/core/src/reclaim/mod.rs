@@ -13,4 +13,4 @@ pub(crate) mod thread;
 pub(crate) mod watermark;
 
 pub(crate) use lower::Lower;
-pub(crate) use payload::{BindGroupRaw, BufferRaw, Payload, Raw};
+pub(crate) use payload::{BindGroupRaw, BufferRaw, Payload, PipelineLayoutRaw, Raw};

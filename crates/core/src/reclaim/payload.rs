@@ -49,6 +49,14 @@ pub(crate) struct BindGroupRaw {
     pub layout: Option<Arc<Slot<Box<dyn hal::DynBindGroupLayout>>>>,
 }
 
+/// A HAL pipeline layout. It pins its bind group layouts until it is freed: what it is made of must last as
+/// long as a command buffer refers to it.
+#[derive(Debug)]
+pub(crate) struct PipelineLayoutRaw {
+    pub hal: Box<dyn hal::DynPipelineLayout>,
+    pub groups: Vec<Arc<Slot<Box<dyn hal::DynBindGroupLayout>>>>,
+}
+
 macro_rules! payloads {
     ($($kind:ident($raw:ty): $name:literal, $free:expr;)*) => {
         /// A slot with a HAL object of any kind.
@@ -153,9 +161,13 @@ payloads! {
             unsafe { layout.unpin(lower) }
         }
     };
-    PipelineLayout(Box<dyn hal::DynPipelineLayout>): "pipeline layout", |lower, raw| {
+    PipelineLayout(PipelineLayoutRaw): "pipeline layout", |lower, raw| {
         // SAFETY: see above.
-        unsafe { lower.device.destroy_pipeline_layout(raw) }
+        unsafe { lower.device.destroy_pipeline_layout(raw.hal) }
+        for group in raw.groups {
+            // SAFETY: the one pin of this layout.
+            unsafe { group.unpin(lower) }
+        }
     };
     ShaderModule(Box<dyn hal::DynShaderModule>): "shader module", |lower, raw| {
         // SAFETY: see above.

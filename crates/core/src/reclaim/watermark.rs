@@ -5,6 +5,7 @@
 //! asked only for fence values that were submitted.
 
 use super::Lower;
+use crate::device::LostReason;
 use fencepost_lifetime::{mutation::planted, Serial};
 use std::{sync::atomic::Ordering, time::Duration};
 use wgpu_hal as hal;
@@ -44,17 +45,50 @@ impl Lower {
                     return Serial::new(value)
                 }
                 Ok(value) => log::error!("the fence reads {value}, which was never submitted"),
-                Err(error) => log::error!("reading the fence failed: {error}"),
+                Err(hal::DeviceError::Lost) => {}
+                // The GPU works on.
+                Err(error) => {
+                    log::error!("reading the fence failed: {error}");
+                    return self.retired.reclaimed();
+                }
             }
             self.lose();
         }
         self.retired.published()
     }
 
-    /// Notes that the device is lost. The callback is the upper half's to call, woken by the bell.
+    /// Notes that the driver has lost the device. The callback is the upper half's to call, woken by the
+    /// bell, once the reclaim thread, or whoever else takes a step, has given back what was in flight.
     pub fn lose(&self) {
+        let _ = self.loss.set(LostReason::Unknown);
         self.lost.store(true, Ordering::Release);
+        self.retired.watch(self.retired.published());
         self.bell.ring();
+    }
+
+    /// Waits until the GPU rests, and gives back everything that was in flight, whatever the fence reads.
+    pub fn rest(&self) {
+        if !self.is_lost() {
+            // SAFETY: the queue belongs to the device.
+            match unsafe { self.queue.wait_for_idle() } {
+                Ok(()) => {}
+                Err(hal::DeviceError::Lost) => self.lose(),
+                Err(error) => log::error!("waiting for the GPU failed: {error}"),
+            }
+        }
+        let last = self.retired.published();
+        for payload in self.retired.advance(last, |up_to| self.reset(up_to)) {
+            self.free(payload);
+        }
+    }
+
+    /// Gives the device up after a failure that nothing can be made of: it counts as lost. The GPU may work
+    /// on, so it is waited for first.
+    pub fn give_up(&self, failure: hal::DeviceError) {
+        if failure != hal::DeviceError::Lost {
+            self.rest();
+        }
+        self.lose();
     }
 
     /// Resets the command buffers of every submission up to `up_to`.

@@ -22,6 +22,9 @@ pub(crate) struct Recording {
     pub bind_groups: Table<BindGroup>,
     pub pipelines: Table<ComputePipeline>,
     pub query_sets: Table<QuerySet>,
+    /// For each indirect dispatch, how many words its arguments lie behind the offset that they can be bound
+    /// at; each number once.
+    pub indirect: Vec<u32>,
 }
 
 impl Recording {

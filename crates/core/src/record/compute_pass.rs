@@ -287,6 +287,10 @@ impl ComputePass {
                     ));
                 }
                 pass.check_indirect(recording, buffer)?;
+                let first = words_behind_binding(&device.limits, offset);
+                if !recording.indirect.contains(&first) {
+                    recording.indirect.push(first);
+                }
                 let buffer = recording.buffers.enter(buffer);
                 recording
                     .commands
@@ -523,4 +527,9 @@ impl Drop for ComputePass {
             self.encoder.unlock(recording, self.error.take());
         }
     }
+}
+
+/// How many words an offset lies behind the last one before it that a storage buffer can be bound at.
+pub(crate) fn words_behind_binding(limits: &wgt::Limits, offset: u64) -> u32 {
+    (offset % u64::from(limits.min_storage_buffer_offset_alignment) / 4) as u32
 }

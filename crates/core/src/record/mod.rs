@@ -14,4 +14,5 @@ pub use compute_pass::{ComputePass, ComputePassDescriptor, PassTimestampWrites};
 pub use encoder::{CommandBuffer, CommandEncoder, TexelCopyBufferInfo, TexelCopyTextureInfo};
 
 pub(crate) use commands::{Command, LinearCopy, Recording, TextureCopy, Timestamps};
+pub(crate) use compute_pass::words_behind_binding;
 pub(crate) use scope::Scope;

@@ -10,7 +10,7 @@ use std::fmt;
 pub struct MemoryReport {
     /// How many HAL objects exist.
     pub objects: u64,
-    /// The bytes of buffers and textures that exist, staging included.
+    /// The bytes of buffers, textures and query sets that exist, staging included.
     pub bytes: u64,
     /// How many of the objects were let go of and wait for the fence or for a mapped view.
     pub retired_objects: u64,

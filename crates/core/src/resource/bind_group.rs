@@ -119,12 +119,17 @@ impl Device {
     /// Reported to the device: a validation error that names the binding, the rule and the values, or out
     /// of memory. The bind group is invalid then.
     pub fn create_bind_group(self: &Arc<Self>, desc: &BindGroupDescriptor<'_>) -> Arc<BindGroup> {
-        let mut group = BindGroup::invalid(self, desc.label.unwrap_or_default(), desc.layout);
+        let invalid = || BindGroup::invalid(self, desc.label.unwrap_or_default(), desc.layout);
+        let mut group = invalid();
         let body = group.fill(desc).map_err(|e| e.within(group.name()));
-        if let Some(body) = self.report_if_err("Device::create_bind_group", body) {
-            group.body = body;
+        match self.report_if_err("Device::create_bind_group", body) {
+            Some(body) => {
+                group.body = body;
+                Arc::new(group)
+            }
+            // It keeps nothing of what it was to be made of.
+            None => Arc::new(invalid()),
         }
-        Arc::new(group)
     }
 }
 

@@ -130,9 +130,10 @@ impl Buffer {
         })?;
         let (mapping, init) = if !desc.mapped_at_creation {
             (Mapping::Unmapped, BufferInit::uninitialized(aligned))
-        } else if let Some(staging) = staging {
+        } else if let Some(mut staging) = staging {
             // SAFETY: nobody else has seen the memory yet.
             unsafe { staging.memory().zero(0, staging.size()) };
+            staging.unpin();
             let mapping = Mapping::Staged(Box::new(staging));
             (mapping, BufferInit::initialized())
         } else {

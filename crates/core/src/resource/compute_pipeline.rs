@@ -166,7 +166,7 @@ impl ComputePipeline {
         };
         let hal_desc = hal::ComputePipelineDescriptor {
             label: self.device.adapter.hal_label(&self.label),
-            layout: &**layout,
+            layout: &*layout.hal,
             stage: hal::ProgrammableStage {
                 module: &**module,
                 entry_point: &entry_point.name,

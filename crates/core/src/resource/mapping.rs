@@ -46,8 +46,8 @@ pub(crate) enum Mapping {
     Unmapped,
     /// Waits for the GPU, and then for someone to run callbacks.
     Pending {
-        /// The last submission that used the buffer.
-        after: Serial,
+        /// What tells this mapping from an earlier one of the same buffer.
+        ticket: u64,
         mode: MapMode,
         range: Range<u64>,
         callback: MapCallback,
@@ -142,7 +142,7 @@ impl Buffer {
                 .check_alive()
                 .and_then(|()| self.device.flush_writes())
             {
-                return Err((callback, error));
+                return Err((callback, error.within(self.name())));
             }
         };
         let mut mapping = self.mapping.lock();
@@ -160,8 +160,9 @@ impl Buffer {
             Some(slot) => slot.last_use().get(),
             None => Serial::NEVER,
         };
+        let ticket = self.device.callbacks.ticket();
         *mapping = Mapping::Pending {
-            after,
+            ticket,
             mode,
             range,
             callback,
@@ -169,7 +170,7 @@ impl Buffer {
         drop(mapping);
         drop(queue);
         self.device
-            .wait_for(after, Waiting::Map(Arc::downgrade(self)));
+            .wait_for(after, Waiting::Map(Arc::downgrade(self), ticket));
         Ok(())
     }
 
@@ -196,14 +197,11 @@ impl Buffer {
         Ok(())
     }
 
-    /// Ends the wait of a pending mapping whose submission has completed: maps, and returns the callback to
-    /// be called with the outcome.
-    pub(crate) fn resolve_map(&self) -> Option<(MapCallback, Result<(), MapError>)> {
+    /// Ends the wait of the pending mapping with this ticket, whose submission has completed: maps, and
+    /// returns the callback to be called with the outcome. `None` if that mapping was ended before.
+    pub(crate) fn resolve_map(&self, wanted: u64) -> Option<(MapCallback, Result<(), MapError>)> {
         let mut mapping = self.mapping.lock();
-        // Another mapping may have been asked for since, which waits for more than this one did.
-        let reclaimed = self.device.lower.retired.reclaimed();
-        let is_ready = matches!(*mapping, Mapping::Pending { after, .. } if after <= reclaimed);
-        if !is_ready {
+        if !matches!(*mapping, Mapping::Pending { ticket, .. } if ticket == wanted) {
             return None;
         }
         let Mapping::Pending {

@@ -4,8 +4,10 @@ use super::{BindGroupLayout, Body};
 use crate::{
     device::Device,
     error::{invalid, Named, Result},
+    reclaim::PipelineLayoutRaw,
     validate::layout::{check_immediate_size, Counts},
 };
+use fencepost_lifetime::Pin;
 use std::sync::Arc;
 use wgpu_hal as hal;
 use wgpu_types as wgt;
@@ -30,7 +32,7 @@ pub struct PipelineLayout {
     pub(crate) groups: Vec<Option<Arc<BindGroupLayout>>>,
     /// In bytes.
     pub(crate) immediate_size: u32,
-    pub(crate) body: Body<Box<dyn hal::DynPipelineLayout>>,
+    pub(crate) body: Body<PipelineLayoutRaw>,
 }
 
 impl Device {
@@ -107,7 +109,7 @@ impl PipelineLayout {
         Ok(layout)
     }
 
-    fn make(&self) -> Result<Body<Box<dyn hal::DynPipelineLayout>>> {
+    fn make(&self) -> Result<Body<PipelineLayoutRaw>> {
         let device = &self.device;
         let mut pins = Vec::with_capacity(self.groups.len());
         for group in &self.groups {
@@ -134,7 +136,13 @@ impl PipelineLayout {
         };
         let slot = device.create(&self.name(), 0, |hal| {
             // SAFETY: the layouts are pinned, and what they add up to is within the limits.
-            unsafe { hal.create_pipeline_layout(&desc) }
+            let hal = unsafe { hal.create_pipeline_layout(&desc) }?;
+            let groups = self.groups.iter().flatten();
+            let pins = groups.filter_map(|group| group.body.slot()?.pin(&*device.lower));
+            Ok(PipelineLayoutRaw {
+                hal,
+                groups: pins.map(Pin::detach).collect(),
+            })
         })?;
         Ok(Body::Live(slot))
     }

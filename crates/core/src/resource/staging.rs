@@ -20,7 +20,8 @@ use wgpu_types as wgt;
 pub struct StagingBuffer {
     slot: Arc<Slot<BufferRaw>>,
     /// Keeps the memory while the program writes to it, also if the device is destroyed meanwhile.
-    pin: Pin<BufferRaw, Holder>,
+    pin: Option<Pin<BufferRaw, Holder>>,
+    holder: Holder,
     memory: Memory,
     finished: bool,
 }
@@ -133,18 +134,20 @@ impl StagingBuffer {
             // SAFETY: the descriptor is well-formed.
             unsafe { hal.create_buffer(&desc) }.map(BufferRaw::new)
         })?;
-        let Some(pin) = slot.pin(Holder(Arc::clone(device))) else {
-            return Err(Error::device_lost());
-        };
+        let holder = Holder(Arc::clone(device));
         let mut this = Self {
+            pin: slot.pin(holder.clone()),
             slot,
-            pin,
+            holder,
             memory: Memory::EMPTY,
             finished: false,
         };
+        let Some(pin) = &this.pin else {
+            return Err(Error::device_lost());
+        };
         // SAFETY: the buffer is new. Should this fail, dropping `this` frees it.
         this.memory = device.lower.under_pressure(&what, || unsafe {
-            Memory::map(device.hal(), &this.pin, 0..aligned)
+            Memory::map(device.hal(), pin, 0..aligned)
         })?;
         this.memory.size = size as usize;
         Ok(this)
@@ -189,6 +192,11 @@ impl StagingBuffer {
         }
     }
 
+    /// From now on only a device that is not destroyed keeps the memory, or whoever pins the slot.
+    pub(crate) fn unpin(&mut self) {
+        self.pin = None;
+    }
+
     /// Ends the mapping and hands the memory over: the receiver destroys the slot.
     pub(crate) fn finish(mut self) -> Arc<Slot<BufferRaw>> {
         self.finished = true;
@@ -198,15 +206,15 @@ impl StagingBuffer {
 
 impl Drop for StagingBuffer {
     fn drop(&mut self) {
-        let lower = self.pin.holder();
-        if self.finished {
+        let lower = &*self.holder;
+        if !self.finished {
+            return self.slot.destroy(lower);
+        }
+        let written = Some(0..self.memory.size as u64);
+        // What was destroyed is unmapped when it is freed.
+        if let Some(pin) = self.slot.pin(lower) {
             // SAFETY: this object is the only one that hands out the pointer, and it is going.
-            unsafe {
-                self.memory
-                    .unmap(&*lower.device, &self.pin, Some(0..self.memory.size as u64));
-            }
-        } else {
-            self.slot.destroy(&**lower);
+            unsafe { self.memory.unmap(&*lower.device, &pin, written) };
         }
     }
 }

@@ -4,14 +4,18 @@
 //! own, or zeros if one is above the limit (specification, `dispatchWorkgroupsIndirect`), and the program's
 //! dispatch reads them from there.
 
-use super::{pass::PassState, replay::Replay};
+use super::{
+    pass::PassState,
+    replay::{keep, Replay},
+};
 use crate::{
     device::Device,
     error::{Error, Result},
-    reclaim::{BindGroupRaw, BufferRaw, Lower, Payload},
+    reclaim::{BindGroupRaw, BufferRaw, Lower, Payload, PipelineLayoutRaw},
+    record::{words_behind_binding, Recording},
     resource::Buffer,
 };
-use fencepost_lifetime::Slot;
+use fencepost_lifetime::{Slot, Submission};
 use rustc_hash::FxHashMap;
 use std::{collections::hash_map::Entry, num::NonZeroU64, sync::Arc};
 use wgpu_hal as hal;
@@ -50,7 +54,7 @@ pub(super) struct IndirectChecks {
 #[derive(Debug)]
 struct Common {
     group_layout: Arc<Slot<Box<dyn hal::DynBindGroupLayout>>>,
-    layout: Arc<Slot<Box<dyn hal::DynPipelineLayout>>>,
+    layout: Arc<Slot<PipelineLayoutRaw>>,
     module: Arc<Slot<Box<dyn hal::DynShaderModule>>>,
 }
 
@@ -66,25 +70,40 @@ impl IndirectChecks {
         }
     }
 
-    /// The objects for arguments that begin `first` words into the bound range.
-    fn get(
-        &mut self,
-        device: &Device,
-        first: u32,
-    ) -> Result<(&Common, &dyn hal::DynComputePipeline)> {
-        if self.common.is_none() {
-            self.common = Some(Common::new(device)?);
+    /// Makes what a recording needs.
+    pub fn prepare(&mut self, device: &Device, recording: &Recording) -> Result<()> {
+        for &first in &recording.indirect {
+            if self.common.is_none() {
+                self.common = Some(Common::new(device)?);
+            }
+            let common = self.common.as_ref().expect("it was just made");
+            if let Entry::Vacant(place) = self.pipelines.entry(first) {
+                place.insert(common.pipeline(device, first)?);
+            }
         }
-        let common = self.common.as_ref().expect("it was just made");
-        let pipeline = match self.pipelines.entry(first) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(common.pipeline(device, first)?),
+        Ok(())
+    }
+
+    /// Stamps everything: the submission uses some of it.
+    pub fn stamp<'r>(&'r self, submission: &mut Submission<'_, 'r, Payload>) {
+        if let Some(common) = &self.common {
+            submission.stamp(common.group_layout.last_use());
+            submission.stamp(common.layout.last_use());
+        }
+        for pipeline in self.pipelines.values() {
+            submission.stamp(pipeline.last_use());
+        }
+    }
+
+    /// The objects for arguments that begin `first` words into the bound range.
+    fn get(&self, first: u32) -> (&Common, &dyn hal::DynComputePipeline) {
+        let (Some(common), Some(pipeline)) = (&self.common, self.pipelines.get(&first)) else {
+            unreachable!("the submission has prepared what its recordings need")
         };
-        // SAFETY: `destroy`, at the end of the device, is the only one to let go of it, and it takes
-        // `&mut self`. `Device::destroy` waits for the queue's lock, under which this runs, and the
-        // submission that is open then is the last.
+        // SAFETY: the submission has stamped it, and is the last one if the device is being destroyed, since
+        // that waits for the queue's lock.
         let pipeline = unsafe { pipeline.get() };
-        Ok((common, &**pipeline))
+        (common, &**pipeline)
     }
 }
 
@@ -150,6 +169,11 @@ impl Common {
                     immediate_size: 0,
                 })
             }
+            .map(|hal| PipelineLayoutRaw {
+                hal,
+                // It lives as long as this layout.
+                groups: Vec::new(),
+            })
         });
         let layout = layout.inspect_err(|_| {
             group_layout.destroy(lower);
@@ -176,7 +200,7 @@ impl Common {
         let (layout, module) = unsafe { (self.layout.get(), self.module.get()) };
         let desc = hal::ComputePipelineDescriptor {
             label: None,
-            layout: &**layout,
+            layout: &*layout.hal,
             stage: hal::ProgrammableStage {
                 module: &**module,
                 entry_point: "check",
@@ -220,10 +244,9 @@ impl<'a> Replay<'a, '_> {
         // SAFETY: this submission keeps the buffer.
         let checked = &*unsafe { checked.get() }.hal;
 
-        let alignment = u64::from(device.limits.min_storage_buffer_offset_alignment);
-        let start = offset / alignment * alignment;
-        let first = ((offset - start) / 4) as u32;
-        let (common, pipeline) = self.indirect.get(device, first)?;
+        let first = words_behind_binding(&device.limits, offset);
+        let start = offset - 4 * u64::from(first);
+        let (common, pipeline) = self.indirect.get(first);
         // SAFETY: see `IndirectChecks::get`.
         let (group_layout, layout) = unsafe { (common.group_layout.get(), common.layout.get()) };
         let given = Self::raw_buffer(buffer);
@@ -252,10 +275,10 @@ impl<'a> Replay<'a, '_> {
             // SAFETY: the buffers are alive, and the ranges within them.
             unsafe { hal.create_bind_group(&desc) }.map(|hal| BindGroupRaw { hal, layout: None })
         })?;
-        self.submission.keep(Payload::BindGroup(Arc::clone(&group)));
+        let group = keep(self.submission, group)?;
         // SAFETY: a compute pass is open, and the objects fit each other.
         unsafe { self.encoding.get().set_compute_pipeline(pipeline) };
-        let layout: *const dyn hal::DynPipelineLayout = &**layout;
+        let layout: *const dyn hal::DynPipelineLayout = &*layout.hal;
         self.use_buffer(buffer, wgt::BufferUses::STORAGE_READ_ONLY);
         self.barriers();
         let barrier = hal::BufferBarrier {

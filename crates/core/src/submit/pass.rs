@@ -203,7 +203,7 @@ impl<'a> Replay<'a, '_> {
         if state.stale == 0 && !state.immediates_stale {
             return;
         }
-        let layout = &**Self::raw(pipeline.layout.body.slot());
+        let layout = &*Self::raw(pipeline.layout.body.slot()).hal;
         for (index, group, offsets) in used_groups(state, pipeline) {
             if state.stale & (1 << index) != 0 {
                 let raw = &*Self::raw(group.body.slot()).hal;

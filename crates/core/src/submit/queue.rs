@@ -358,6 +358,15 @@ impl Device {
             checked.map_err(|error| error.within(buffer.name()))?;
         }
 
+        // Nobody else lets go of these while the queue is locked, so they need no look after their stamp.
+        for (_, recording) in recordings() {
+            indirect.prepare(self, recording)?;
+        }
+        let indirect = &*indirect;
+        if recordings().any(|(_, recording)| !recording.indirect.is_empty()) {
+            indirect.stamp(&mut submission);
+        }
+
         let is_empty = |recording: &Recording| recording.commands.is_empty();
         let nothing = held.is_empty() && recordings().all(|(_, recording)| is_empty(recording));
         let mut done = if nothing {
@@ -398,11 +407,11 @@ impl Device {
         if let Some(in_flight) = done.in_flight {
             self.lower.in_flight.lock().push_back(in_flight);
         }
-        if let Err(error) = &submitted {
+        if let Err(error) = submitted.clone() {
             // The back end may have executed a part: nothing can be taken back. Whoever waits for this
             // submission must know before it is published.
             log::error!("submission {serial} failed: {error}");
-            self.lower.lose();
+            self.lower.give_up(error);
         }
         submission.commit();
         let bytes = pending.submitted(held, &self.lower);

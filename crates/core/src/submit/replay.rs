@@ -7,7 +7,7 @@
 use super::{encoding::Encoding, indirect::IndirectChecks, journal::Journal};
 use crate::{
     device::Device,
-    error::Result,
+    error::{Error, Result},
     reclaim::{lower::InFlight, BufferRaw, Payload, Raw},
     record::{Command, Recording},
     resource::{Buffer, QuerySet, SubRange, Texture},
@@ -36,6 +36,20 @@ impl Replayed<'_> {
     }
 }
 
+/// Hands a new HAL object to the submission that alone uses it: it is retired from the start, so that nobody
+/// else lets go of it, and freed when the submission has completed or was aborted.
+pub(super) fn keep<T: Raw>(
+    submission: &Submission<'_, '_, Payload>,
+    slot: Arc<Slot<T>>,
+) -> Result<Arc<Slot<T>>> {
+    if !slot.mark_destroyed() {
+        // The device is being destroyed, and has let go of the object itself.
+        return Err(Error::device_lost());
+    }
+    submission.keep(T::payload(Arc::clone(&slot)));
+    Ok(slot)
+}
+
 /// See the [module documentation](self).
 pub(super) struct Replay<'a, 's> {
     pub device: &'a Device,
@@ -43,7 +57,7 @@ pub(super) struct Replay<'a, 's> {
     pub encoding: Encoding<'a>,
     pub journal: Journal<'a>,
     pub zeros_ready: bool,
-    pub indirect: &'s mut IndirectChecks,
+    pub indirect: &'s IndirectChecks,
     buffer_barriers: Vec<hal::BufferBarrier<'a, dyn hal::DynBuffer>>,
     texture_barriers: Vec<hal::TextureBarrier<'a, dyn hal::DynTexture>>,
     /// Buffers that the CPU can read and the submission has written.
@@ -58,7 +72,7 @@ impl<'a, 's> Replay<'a, 's> {
         submission: &'s Submission<'s, 's, Payload>,
         encoding: Encoding<'a>,
         zeros_ready: bool,
-        indirect: &'s mut IndirectChecks,
+        indirect: &'s IndirectChecks,
     ) -> Self {
         Self {
             device,
@@ -82,7 +96,10 @@ impl<'a, 's> Replay<'a, 's> {
         self.barriers();
         let in_flight = self.encoding.end(serial, self.spent);
         Ok(Replayed {
-            in_flight: Some(in_flight.map_err(|error| self.device.lower.error(error))?),
+            in_flight: Some(in_flight.map_err(|error| {
+                let error = self.device.lower.error(error);
+                error.within("the end of a command encoder")
+            })?),
             journal: self.journal,
             zeros_ready: self.zeros_ready,
         })
@@ -99,9 +116,10 @@ impl<'a, 's> Replay<'a, 's> {
         bytes: u64,
         create: impl FnMut(&dyn hal::DynDevice) -> Result<T, hal::DeviceError>,
     ) -> Result<Arc<Slot<T>>> {
-        let slot = self.device.lower.create(what, bytes, create)?;
-        self.submission.keep(T::payload(Arc::clone(&slot)));
-        Ok(slot)
+        keep(
+            self.submission,
+            self.device.lower.create(what, bytes, create)?,
+        )
     }
 
     /// Notes that the encoder is not to be used again: its pool would keep what it holds through a reset.

@@ -14,6 +14,7 @@
 //! - `FENCEPOST_STORM_SECONDS`: how long the storms of [`threads`] last (20 by default).
 
 mod harness;
+mod heap;
 mod messages;
 
 mod additions;
@@ -26,6 +27,7 @@ mod compute;
 mod copies;
 mod device;
 mod errors;
+mod field;
 mod invariants;
 mod lifetime;
 mod queries;

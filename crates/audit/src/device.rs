@@ -20,7 +20,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use wgpu_hal::{self as hal, Api, DeviceError, Queue as _};
+use wgpu_hal::{self as hal, Api, Device as _, DeviceError, Queue as _};
 use wgpu_types as wgt;
 
 /// The backend's device and queue. Encoders hold it as well, so it goes with the last of the three.
@@ -184,6 +184,30 @@ impl<A: Api> Device<A> {
         forward
     }
 
+    /// Fills a new buffer with a byte if it can be mapped. See [`Faults::set_dirty_memory`](crate::Faults).
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the buffer, which was made from the description.
+    unsafe fn soil(&self, raw: &A::Buffer, desc: &hal::BufferDescriptor, byte: u8) {
+        let mappable = wgt::BufferUses::MAP_READ | wgt::BufferUses::MAP_WRITE;
+        if A::VARIANT != wgt::Backend::Noop && !desc.usage.intersects(mappable) {
+            return;
+        }
+        let (device, range) = (&self.inner.device, 0..desc.size);
+        // SAFETY: the buffer can be mapped, is not mapped and not used, and the range is all of it.
+        unsafe {
+            let Ok(mapping) = device.map_buffer(raw, range.clone()) else {
+                return;
+            };
+            mapping.ptr.as_ptr().write_bytes(byte, desc.size as usize);
+            if !mapping.is_coherent {
+                device.flush_mapped_ranges(raw, std::iter::once(range));
+            }
+            device.unmap_buffer(raw);
+        }
+    }
+
     fn map_rule(&self, call: &'static str, key: Key, on: Option<bool>) -> bool {
         let rule = self.auditor.rule(call, |state, found| {
             state.ledger.map(key, self.id, on, found)
@@ -239,6 +263,11 @@ impl<A: Api> hal::Device for Device<A> {
         // SAFETY: the caller's obligations are the backend's.
         let result = unsafe { self.inner.device.create_buffer(desc) };
         let raw = self.auditor.track(self.id, result)?;
+        let dirt = self.auditor.state().faults.dirty;
+        if let Some(byte) = dirt {
+            // SAFETY: the buffer is new, and of the size that was asked for.
+            unsafe { self.soil(&raw, desc, byte) };
+        }
         let id = self.born(ObjectKind::Buffer, desc.label, &[], desc.size);
         Ok(Buffer::new(raw, id))
     }

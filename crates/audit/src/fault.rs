@@ -39,6 +39,8 @@ pub(crate) struct FaultState {
     lose_in: Option<u64>,
     budget: Option<u64>,
     pub slow: Duration,
+    /// What new memory holds.
+    pub dirty: Option<u8>,
 }
 
 impl FaultState {
@@ -123,7 +125,25 @@ impl Faults {
         self.0.state().faults.slow = delay;
     }
 
-    /// Forgets all plans, the budget and the delay. Lost devices stay lost.
+    /// Fills the memory of each new buffer with `byte`, as memory that was used before would be: a user who
+    /// forgets to zero what it shows is then found out. It reaches the buffers that the backend lets the
+    /// auditor map: those with a `MAP_READ` or `MAP_WRITE` usage, and on the no-op backend all.
+    pub fn set_dirty_memory(&self, byte: Option<u8>) {
+        self.0.state().faults.dirty = byte;
+    }
+
+    /// Whether a failure or a loss is planned and has not happened yet.
+    pub fn are_planned(&self) -> bool {
+        let faults = &self.0.state().faults;
+        !faults.planned.is_empty() || faults.lose_in.is_some()
+    }
+
+    /// Whether a device is lost, by its number as [`SubmissionInfo`](crate::SubmissionInfo) has it.
+    pub fn has_lost(&self, device: u64) -> bool {
+        self.0.state().ledger.is_lost(device)
+    }
+
+    /// Forgets all plans, the budget, the delay and the dirt. Lost devices stay lost.
     pub fn clear(&self) {
         self.0.state().faults = FaultState::default();
     }

@@ -341,3 +341,55 @@ fn failures_of_the_backend_itself() {
     assert_eq!(below.report_count(), 0);
     assert!(below.live_objects().is_empty());
 }
+
+/// New buffers are dirty while that is asked for, whether or not they are made to be mapped.
+#[test]
+fn dirty_memory() {
+    let rig = noop(Contract::Strict);
+    let read = |buffer: &fencepost_audit::Buffer<Noop>| {
+        // SAFETY: idle; the range is the buffer's.
+        unsafe {
+            let mapping = rig.device.map_buffer(buffer, 0..64).unwrap();
+            let bytes = std::slice::from_raw_parts(mapping.ptr.as_ptr(), 64).to_vec();
+            rig.device.unmap_buffer(buffer);
+            bytes
+        }
+    };
+    let clean = rig.buffer("clean");
+    rig.auditor.faults().set_dirty_memory(Some(0xd1));
+    let dirty = rig.buffer("dirty");
+    let target = rig.host_buffer("never mapped", wgt::BufferUses::COPY_DST);
+    rig.auditor.faults().set_dirty_memory(None);
+    let again = rig.buffer("clean again");
+    assert_eq!(read(&clean), [0; 64]);
+    assert_eq!(read(&dirty), [0xd1; 64]);
+    assert_eq!(read(&target), [0xd1; 64]);
+    assert_eq!(read(&again), [0; 64]);
+    for buffer in [clean, dirty, target, again] {
+        rig.destroy(buffer);
+    }
+    rig.nothing();
+    rig.finish();
+}
+
+/// What is planned shows as planned until it has happened, and a lost device as lost.
+#[test]
+fn plans_and_losses_can_be_asked_for() {
+    let mut rig = noop(Contract::Strict);
+    let faults = rig.auditor.faults();
+    assert!(!faults.are_planned());
+    faults.fail_at(Site::Submit, 1, DeviceError::OutOfMemory);
+    assert!(faults.are_planned());
+    assert!(rig.submit(&[]).is_err());
+    assert!(!faults.are_planned());
+    rig.auditor.clock().set(fencepost_audit::Completion::Manual);
+    rig.submit(&[]).unwrap();
+    let device = rig.auditor.clock().pending()[0].device;
+    assert!(!faults.has_lost(device));
+    faults.lose_device_at(1);
+    assert!(faults.are_planned());
+    assert!(rig.try_buffer("too late", 4).is_err());
+    assert!(!faults.are_planned());
+    assert!(faults.has_lost(device));
+    rig.finish();
+}

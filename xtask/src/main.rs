@@ -23,7 +23,11 @@ usage: cargo xtask <command>
   bench [--rounds N]
           Timings of both cores and their ratio, on the system's driver and on the no-op back end.
           VK_ICD_FILENAMES chooses the driver.
-  test    Every test, on lavapipe, then SwiftShader, then loom. Installs what they need.
+  simulate [--seed S] [--steps N] [--jobs J]
+          Random programs on the real core, an audited no-op back end and a manual clock, against a model.
+          A failure is shrunk and printed as a test. Without --seed a fresh one is drawn, and printed.
+  test    Every test, on lavapipe, then SwiftShader, then loom, the simulator and the deliberate bugs.
+          Installs what they need.
   check   Format, lints, documentation, and a compile gate for the other platforms.
 ";
 
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
     let done = match (command, rest) {
         ("demo", rest) => tools::demo(rest),
         ("bench", rest) => tools::bench(rest),
+        ("simulate", rest) => tools::simulate(rest),
         ("test", []) => test::run(),
         ("check", []) => check::run(),
         ("test" | "check", _) => Err(format!("cargo xtask {command} takes no arguments")),

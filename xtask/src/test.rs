@@ -73,6 +73,60 @@ fn suite(name: &'static str, cargo: &mut Command) -> Done {
     }
 }
 
+/// Seeds of the simulator that run every time, and how many steps each.
+const SEEDS: [u64; 4] = [1, 2, 3, 4];
+const STEPS: u64 = 50_000;
+
+/// Runs the simulator on the fixed seeds and on a fresh one, which it prints. Each counts as a test.
+fn simulations() -> Done {
+    let name = "simulator";
+    eprintln!("\n== {name}");
+    let start = Instant::now();
+    let mut counts = Counts::default();
+    let mut notes = Vec::new();
+    let steps = STEPS.to_string();
+    // As the tests were built, which costs nothing; `cargo xtask simulate` builds it to be fast.
+    let mut build = shell::cargo();
+    let built = shell::run(build.args(["build", "--workspace", "--bins"]));
+    let name_of_binary = format!("simulate{}", std::env::consts::EXE_SUFFIX);
+    let binary = shell::target().join("debug").join(name_of_binary);
+    for seed in SEEDS.map(Some).into_iter().chain([None]) {
+        let done = built.clone().and_then(|()| {
+            let mut command = Command::new(&binary);
+            command.args(["--steps", &steps]);
+            if let Some(seed) = seed {
+                command.args(["--seed", &seed.to_string()]);
+            }
+            shell::run(&mut command)
+        });
+        match done {
+            Ok(()) => counts.passed += 1,
+            Err(error) => {
+                counts.failed += 1;
+                notes.push(error);
+            }
+        }
+    }
+    Done {
+        suite: name,
+        counts,
+        took: start.elapsed(),
+        notes,
+    }
+}
+
+/// Cargo with code of its own under `cfg` options, in a folder of its own.
+fn configured(cfgs: &[&str], folder: &str) -> Command {
+    let flags: Vec<String> = cfgs.iter().map(|cfg| format!("--cfg {cfg}")).collect();
+    let mut cargo = shell::cargo();
+    cargo
+        .env("RUSTFLAGS", flags.join(" "))
+        .env("CARGO_TARGET_DIR", shell::target().join(folder))
+        .env("RUST_BACKTRACE", "0")
+        .args(["test", "--release", "--no-fail-fast"]);
+    cargo
+}
+
 /// Installs what is missing, runs everything, and prints a summary whose last line is the sum.
 pub fn run() -> Result<(), String> {
     let mut done = Vec::new();
@@ -135,13 +189,33 @@ pub fn run() -> Result<(), String> {
         }
     });
 
+    // The auditor serialises calls: once more without it.
+    done.push(suite(
+        "crates/fencepost, on lavapipe, without the auditor",
+        cargo_test()
+            .env("FENCEPOST_TEST_AUDIT", "off")
+            .args(["--package", "fencepost", "--test", "*"])
+            .args(["--", "--show-output"]),
+    ));
+
+    let loom = ["--package", "fencepost-lifetime", "--test", "loom"];
     done.push(suite(
         "loom models of crates/lifetime",
-        shell::cargo()
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", shell::target().join("loom"))
-            .args(["test", "--release", "--no-fail-fast"])
-            .args(["--package", "fencepost-lifetime", "--test", "loom"])
+        configured(&["loom"], "loom")
+            .args(loom)
+            .args(["--", "--show-output"]),
+    ));
+    done.push(simulations());
+    done.push(suite(
+        "deliberate bugs that loom finds",
+        configured(&["loom", "mutate"], "mutate-loom")
+            .args(loom)
+            .args(["--", "--show-output", "mutations_are_found"]),
+    ));
+    done.push(suite(
+        "deliberate bugs that the simulator finds",
+        configured(&["mutate"], "mutate")
+            .args(["--package", "fencepost-simulate", "--test", "mutations"])
             .args(["--", "--show-output"]),
     ));
 

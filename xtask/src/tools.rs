@@ -1,18 +1,21 @@
-//! `demo` and `bench`: build `fencepost-tools`, see to a driver, run it.
+//! `demo`, `bench` and `simulate`: build the program, see to a driver if it needs one, run it.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::{drivers, shell};
 
-fn build(features: &[&str]) -> Result<PathBuf, String> {
+const TOOLS: &str = "fencepost-tools";
+
+/// Builds the program of a package.
+fn build(package: &str, program: &str, features: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = shell::cargo();
-    cargo.args(["build", "--release", "--package", "fencepost-tools"]);
+    cargo.args(["build", "--release", "--package", package]);
     if !features.is_empty() {
         cargo.arg("--features").arg(features.join(","));
     }
     shell::run(&mut cargo)?;
-    let name = format!("fencepost-tools{}", std::env::consts::EXE_SUFFIX);
+    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     Ok(shell::target().join("release").join(name))
 }
 
@@ -33,7 +36,7 @@ pub fn demo(args: &[String]) -> Result<(), String> {
         .into_iter()
         .filter_map(|(option, feature)| args.iter().any(|a| a == option).then_some(feature))
         .collect();
-    let binary = build(&features)?;
+    let binary = build(TOOLS, TOOLS, &features)?;
 
     let mut adapter = probe(&binary);
     if adapter.is_none() && cfg!(target_os = "linux") {
@@ -64,8 +67,14 @@ pub fn demo(args: &[String]) -> Result<(), String> {
 
 /// The benchmark, on whatever driver the environment names.
 pub fn bench(args: &[String]) -> Result<(), String> {
-    let binary = build(&[])?;
+    let binary = build(TOOLS, TOOLS, &[])?;
     run(tool(&binary).arg("bench").args(args))
+}
+
+/// The simulator. It needs no driver.
+pub fn simulate(args: &[String]) -> Result<(), String> {
+    let binary = build("fencepost-simulate", "simulate", &[])?;
+    run(Command::new(binary).args(args))
 }
 
 /// The tool has said what went wrong: an error of its own needs no second line.

@@ -3,10 +3,7 @@
 
 use crate::rig::{Rig, SIZE};
 use fencepost_audit::{Completion, ObjectKind};
-use fencepost_core::{
-    resource::{ComputePipelineDescriptor, ShaderSource},
-    ErrorKind, Reclaim,
-};
+use fencepost_core::{ErrorKind, Reclaim};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -78,20 +75,7 @@ fn a_refused_submission_leaves_no_stamp() {
 fn a_destroyed_device_keeps_what_checks_indirect_arguments() {
     let rig = Rig::new(Reclaim::OnCall);
     rig.auditor.clock().set(Completion::Manual);
-    let source = ShaderSource::Wgsl("@compute @workgroup_size(1) fn main() {}".into());
-    let checks = wgt::ShaderRuntimeChecks::checked();
-    let module = rig.device.create_shader_module(None, source, checks);
-    let pipeline = rig
-        .device
-        .create_compute_pipeline(&ComputePipelineDescriptor {
-            label: None,
-            layout: None,
-            module: &module,
-            entry_point: None,
-            constants: &[],
-            zero_initialize_workgroup_memory: true,
-            cache: None,
-        });
+    let pipeline = rig.pipeline();
     let arguments = rig.device.create_buffer(&wgt::BufferDescriptor {
         label: Some("arguments"),
         size: 64,
@@ -117,6 +101,6 @@ fn a_destroyed_device_keeps_what_checks_indirect_arguments() {
     let left: Vec<_> = rig.auditor.live_objects();
     let own = |kind| matches!(kind, ObjectKind::Fence | ObjectKind::CommandEncoder);
     assert!(left.iter().all(|object| own(object.kind)), "{left:#?}");
-    drop((module, pipeline, arguments));
+    drop((pipeline, arguments));
     rig.end();
 }

@@ -347,18 +347,7 @@ const WAYS: &[Way] = &[
         site: Site::Create(ObjectKind::Buffer),
         names: "indirect",
         prepare: |rig| {
-            let module = module(rig, "module");
-            let pipeline = rig
-                .device
-                .create_compute_pipeline(&ComputePipelineDescriptor {
-                    label: None,
-                    layout: None,
-                    module: &module,
-                    entry_point: None,
-                    constants: &[],
-                    zero_initialize_workgroup_memory: true,
-                    cache: None,
-                });
+            let pipeline = rig.pipeline();
             let arguments = rig.device.create_buffer(&wgt::BufferDescriptor {
                 label: Some("arguments"),
                 size: 12,

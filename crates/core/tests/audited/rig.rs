@@ -5,7 +5,10 @@
 
 use crate::watchdog::Watchdog;
 use fencepost_audit::{AuditMode, Audited, Auditor, Completion, Contract};
-use fencepost_core::{resource::Buffer, Device, Instance, Options, Queue, Reclaim};
+use fencepost_core::{
+    resource::{Buffer, ComputePipeline, ComputePipelineDescriptor, ShaderSource},
+    Device, Instance, Options, Queue, Reclaim,
+};
 use std::{
     cell::RefCell,
     sync::{Arc, Once},
@@ -148,6 +151,23 @@ impl Rig {
             usage: wgt::BufferUsages::COPY_SRC | wgt::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         })
+    }
+
+    /// A compute pipeline that uses nothing.
+    pub fn pipeline(&self) -> Arc<ComputePipeline> {
+        let source = ShaderSource::Wgsl("@compute @workgroup_size(1) fn main() {}".into());
+        let checks = wgt::ShaderRuntimeChecks::checked();
+        let module = self.device.create_shader_module(None, source, checks);
+        self.device
+            .create_compute_pipeline(&ComputePipelineDescriptor {
+                label: None,
+                layout: None,
+                module: &module,
+                entry_point: None,
+                constants: &[],
+                zero_initialize_workgroup_memory: true,
+                cache: None,
+            })
     }
 
     /// Submits a clear of `buffer`.

@@ -233,7 +233,8 @@ impl Auditor {
         self.0.calls.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
         let State { ledger, faults, .. } = &mut *state;
-        let mut error = faults.strike(site, ledger.live_bytes, bytes);
+        let used = ledger.live_bytes + ledger.promised_bytes;
+        let mut error = faults.strike(site, used, bytes);
         let mut fresh = false;
         if error == Some(hal::DeviceError::Lost) {
             fresh = ledger.lose(device);
@@ -241,6 +242,9 @@ impl Auditor {
         }
         if ledger.is_lost(device) {
             error = Some(hal::DeviceError::Lost);
+        }
+        if error.is_none() {
+            ledger.promised_bytes += bytes;
         }
         (error.map_or(Ok(()), Err), fresh)
     }

@@ -151,6 +151,22 @@ impl<A: Api> Device<A> {
         Ok((raw, self.born(kind, label, &held, 0)))
     }
 
+    /// Makes a buffer or a texture of the given size in bytes.
+    fn allocate<T>(
+        &self,
+        kind: ObjectKind,
+        label: Option<&str>,
+        bytes: u64,
+        make: impl FnOnce(&A::Device) -> Result<T, DeviceError>,
+    ) -> Result<(T, u64), DeviceError> {
+        self.enter(Some(Site::Create(kind)), bytes)?;
+        let result = self.auditor.track(self.id, make(&self.inner.device));
+        let mut state = self.auditor.state();
+        state.ledger.promised_bytes -= bytes;
+        let raw = result?;
+        Ok((raw, state.ledger.born(kind, label, self.id, &[], bytes)))
+    }
+
     fn born(&self, kind: ObjectKind, label: Option<&str>, direct: &[Key], bytes: u64) -> u64 {
         self.auditor.born(kind, label, self.id, direct, bytes)
     }
@@ -259,16 +275,16 @@ impl<A: Api> hal::Device for Device<A> {
     type A = Audited<A>;
 
     unsafe fn create_buffer(&self, desc: &hal::BufferDescriptor) -> Result<Buffer<A>, DeviceError> {
-        self.enter(Some(Site::Create(ObjectKind::Buffer)), desc.size)?;
-        // SAFETY: the caller's obligations are the backend's.
-        let result = unsafe { self.inner.device.create_buffer(desc) };
-        let raw = self.auditor.track(self.id, result)?;
+        let make = |device: &A::Device| {
+            // SAFETY: the caller's obligations are the backend's.
+            unsafe { device.create_buffer(desc) }
+        };
+        let (raw, id) = self.allocate(ObjectKind::Buffer, desc.label, desc.size, make)?;
         let dirt = self.auditor.state().faults.dirty;
         if let Some(byte) = dirt {
             // SAFETY: the buffer is new, and of the size that was asked for.
             unsafe { self.soil(&raw, desc, byte) };
         }
-        let id = self.born(ObjectKind::Buffer, desc.label, &[], desc.size);
         Ok(Buffer::new(raw, id))
     }
 
@@ -277,13 +293,14 @@ impl<A: Api> hal::Device for Device<A> {
         desc: &hal::TextureDescriptor,
     ) -> Result<Texture<A>, DeviceError> {
         let bytes = texture_bytes(desc);
-        self.enter(Some(Site::Create(ObjectKind::Texture)), bytes)?;
-        // SAFETY: the caller's obligations are the backend's.
-        let result = unsafe { self.inner.device.create_texture(desc) };
-        let raw = self.auditor.track(self.id, result)?;
+        let make = |device: &A::Device| {
+            // SAFETY: the caller's obligations are the backend's.
+            unsafe { device.create_texture(desc) }
+        };
+        let (raw, id) = self.allocate(ObjectKind::Texture, desc.label, bytes, make)?;
         Ok(Texture {
             content: TextureContent::Own(raw),
-            id: self.born(ObjectKind::Texture, desc.label, &[], bytes),
+            id,
         })
     }
 

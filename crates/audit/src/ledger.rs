@@ -40,6 +40,8 @@ struct Object {
     users: FxHashSet<u64>,
     bytes: u64,
     mapped: bool,
+    /// Of a bind group layout: the bind groups that were made with it.
+    groups: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +94,8 @@ pub(crate) struct Ledger {
     pub strict: bool,
     pub reset_before_free: bool,
     pub live_bytes: u64,
+    /// What the backend is making just now.
+    pub promised_bytes: u64,
     last_id: u64,
     last_serial: u64,
     objects: FxHashMap<u64, Object>,
@@ -110,6 +114,16 @@ fn label(label: Option<&str>) -> Option<Box<str>> {
 
 /// Birth.
 impl Ledger {
+    /// Counts a bind group with the layout that it holds.
+    fn count_group(&mut self, holds: &[Key], count: impl Fn(usize) -> usize) {
+        let is_layout = |key: &&Key| key.kind == ObjectKind::BindGroupLayout;
+        for key in holds.iter().filter(is_layout) {
+            if let Some(layout) = self.objects.get_mut(&key.id) {
+                layout.groups = count(layout.groups);
+            }
+        }
+    }
+
     fn number(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -148,7 +162,11 @@ impl Ledger {
             users: FxHashSet::default(),
             bytes,
             mapped: false,
+            groups: 0,
         };
+        if kind == ObjectKind::BindGroup {
+            self.count_group(direct, |groups| groups + 1);
+        }
         self.objects.insert(id, object);
         self.live_bytes += bytes;
         match kind {
@@ -320,6 +338,9 @@ impl Ledger {
             return;
         };
         self.live_bytes -= object.bytes;
+        if object.kind == ObjectKind::BindGroup {
+            self.count_group(&object.holds, |groups| groups.saturating_sub(1));
+        }
         let info = ObjectInfo {
             kind: object.kind,
             id,
@@ -353,6 +374,10 @@ impl Ledger {
         if object.mapped {
             let finding = Finding::new(Violation::DestroyedWhileMapped, device, info.clone());
             found.push(finding);
+        }
+        if object.groups > 0 {
+            let finding = Finding::new(Violation::LayoutInUse, device, info.clone());
+            found.push(finding.detail(format!("{} bind groups of it exist", object.groups)));
         }
         if let Some((user, stage)) = self.furthest(key.id) {
             let violation = match stage {

@@ -10,6 +10,7 @@
 //!   `discard_encoding` close it, commands go into an open one, `reset_all` takes a closed one and every
 //!   live command buffer that it built.
 //! * A fence is waited for only with values that an accepted submission is going to store.
+//! * A bind group layout outlives the bind groups that were made with it.
 //! * A buffer is unmapped before it is destroyed; only a mapped one is unmapped, flushed or invalidated.
 //!
 //! That is [`Contract::Standard`]. [`Contract::Strict`] asks for more: what Metal's command buffers with

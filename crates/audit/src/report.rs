@@ -84,6 +84,8 @@ pub enum Violation {
     /// Destroyed while a command buffer that refers to it has completed and was not reset. Only if
     /// [`Auditor::set_reset_before_free`](crate::Auditor::set_reset_before_free) asks for it.
     DestroyedBeforeReset,
+    /// A bind group layout was destroyed while bind groups of it exist: their descriptors come from its pool.
+    LayoutInUse,
     /// A mapped buffer was destroyed.
     DestroyedWhileMapped,
     /// An encoder with command buffers in flight, or a fence that is still to be signalled, is gone.
@@ -128,6 +130,7 @@ impl Violation {
             Self::DestroyedBeforeReset => {
                 "command buffers must be reset before what they refer to is destroyed"
             }
+            Self::LayoutInUse => "a bind group layout must outlive its bind groups",
             Self::DestroyedWhileMapped => "a buffer must be unmapped before it is destroyed",
             Self::DroppedInFlight => {
                 "encoders and fences must outlive the submissions that use them"

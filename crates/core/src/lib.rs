@@ -27,7 +27,8 @@
 //! 1. the queue (`Device::queue`),
 //! 2. a buffer's mapping (`Buffer::mapping`),
 //! 3. a parent's children (`resource::children`),
-//! 4. the watermark (`RetireQueue::advance`), then the list of submissions in flight,
+//! 4. freeing (`Lower::freeing`, shared by those who free), then the watermark (`RetireQueue::advance`), then
+//!    the list of submissions in flight,
 //! 5. the filing of retired payloads (inside `RetireQueue`),
 //! 6. leaves, under which nothing else is taken: the registry, the encoder pool, a resource's usage and
 //!    initialisation state, error scopes, the callback queue.

@@ -1,7 +1,7 @@
 //! Deliberate bugs, which prove that the tests would find them.
 //!
 //! Each is a line of code behind [`planted`], which is `false` and compiled away unless the crates are built
-//! with `--cfg mutate`. Then a test [plants](plant) one at a time and asserts that it is found.
+//! with `--cfg mutate`. Then a test plants one at a time and asserts that it is found.
 
 /// Whether the bug of this name is planted.
 #[cfg(not(mutate))]

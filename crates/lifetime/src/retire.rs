@@ -135,6 +135,13 @@ impl<T> RetireQueue<T> {
         (!filing.drawers.is_empty()).then_some(filing.first)
     }
 
+    /// The submission to wait for when memory is short: the first committed one above the watermark, if any
+    /// payload waits for the fence. What waits for the open submission to be decided does not count.
+    pub fn oldest_wanted(&self) -> Option<Serial> {
+        let filing = self.filing.lock();
+        (filing.count > 0).then_some(filing.first)
+    }
+
     /// How many committed submissions lie above the watermark. Takes time in proportion to that.
     pub fn in_flight(&self) -> usize {
         self.filing.lock().drawers.iter().flatten().count()

@@ -393,3 +393,53 @@ fn plans_and_losses_can_be_asked_for() {
     assert!(faults.has_lost(device));
     rig.finish();
 }
+
+/// Threads that create at the same time stay within the budget together.
+#[test]
+fn a_budget_is_kept_by_threads() {
+    const LIMIT: u64 = 5 * 1024;
+    let rig = noop(Contract::Strict);
+    rig.auditor.faults().set_memory_budget(Some(LIMIT));
+    let desc = hal::BufferDescriptor {
+        label: Some("mine"),
+        size: 1024,
+        usage: wgt::BufferUses::COPY_DST,
+        memory_flags: hal::MemoryFlags::empty(),
+    };
+    let refused: u32 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut refused = 0;
+                    for _ in 0..500 {
+                        // SAFETY: the descriptor is well-formed, and the buffer is not used.
+                        match unsafe { rig.device.create_buffer(&desc) } {
+                            Ok(buffer) => {
+                                assert!(rig.auditor.live_bytes() <= LIMIT);
+                                // SAFETY: as above.
+                                unsafe { rig.device.destroy_buffer(buffer) };
+                            }
+                            Err(error) => {
+                                assert_eq!(error, hal::DeviceError::OutOfMemory);
+                                refused += 1;
+                            }
+                        }
+                    }
+                    refused
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
+    });
+    // What was refused is given back: the whole budget is there again.
+    eprintln!("{refused} refused");
+    let all: Vec<_> = (0..5).map(|_| rig.buffer("fits")).collect();
+    for buffer in all {
+        // SAFETY: the buffer is not used.
+        unsafe { rig.device.destroy_buffer(buffer) };
+    }
+    rig.auditor.faults().clear();
+}

@@ -238,10 +238,10 @@ impl Objects {
             device.destroy_sampler(self.sampler);
             device.destroy_query_set(self.queries);
             device.destroy_query_set(self.other_queries);
-            device.destroy_bind_group_layout(self.bgl);
-            device.destroy_pipeline_layout(self.layout);
             device.destroy_bind_group(self.group);
             device.destroy_bind_group(self.external);
+            device.destroy_bind_group_layout(self.bgl);
+            device.destroy_pipeline_layout(self.layout);
             device.destroy_shader_module(self.shader);
             device.destroy_render_pipeline(self.render);
             device.destroy_compute_pipeline(self.compute);

@@ -351,6 +351,44 @@ fn unmapped_flushed_or_invalidated_without_a_mapping() {
 }
 
 #[test]
+fn a_layout_destroyed_before_its_bind_groups() {
+    let rig = noop(Contract::Standard);
+    // SAFETY: the descriptors are well-formed; the order is what the test is about.
+    unsafe {
+        let layout = rig
+            .device
+            .create_bind_group_layout(&hal::BindGroupLayoutDescriptor {
+                label: Some("layout"),
+                flags: hal::BindGroupLayoutFlags::empty(),
+                entries: &[],
+            })
+            .unwrap();
+        let group = |layout| {
+            let desc = hal::BindGroupDescriptor {
+                label: Some("group"),
+                layout,
+                buffers: &[],
+                samplers: &[],
+                textures: &[],
+                entries: &[],
+                acceleration_structures: &[],
+                external_textures: &[],
+            };
+            rig.device.create_bind_group(&desc).unwrap()
+        };
+        let (first, second) = (group(&layout), group(&layout));
+        rig.device.destroy_bind_group(first);
+        rig.nothing();
+        rig.device.destroy_bind_group_layout(layout);
+        let report = rig.only(Violation::LayoutInUse, "layout");
+        assert_eq!(report.detail, "1 bind groups of it exist");
+        rig.device.destroy_bind_group(second);
+    }
+    rig.nothing();
+    rig.finish();
+}
+
+#[test]
 fn destroyed_while_mapped() {
     let rig = noop(Contract::Standard);
     let buffer = rig.buffer("target");

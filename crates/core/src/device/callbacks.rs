@@ -124,6 +124,17 @@ impl CallbackQueue {
         self.ready.lock().pop_front()
     }
 
+    /// Whether there is anything to call once submissions up to `reclaimed` have completed.
+    fn has_ready(&self, reclaimed: Serial, is_lost: bool) -> bool {
+        !self.ready.lock().is_empty()
+            || is_lost && self.lost.lock().is_some()
+            || self
+                .waiting
+                .lock()
+                .iter()
+                .any(|(serial, _)| *serial <= reclaimed)
+    }
+
     /// Takes what waits for submissions up to `reclaimed`, in order.
     fn take_ready(&self, reclaimed: Serial) -> Vec<Waiting> {
         let mut waiting = self.waiting.lock();
@@ -143,17 +154,24 @@ impl CallbackQueue {
 /// Starts the callback thread of one device.
 pub(crate) fn spawn(device: &Arc<Device>) -> io::Result<thread::JoinHandle<()>> {
     let lower = Arc::clone(&device.lower);
+    let callbacks = Arc::clone(&device.callbacks);
     let device = Arc::downgrade(device);
     thread::Builder::new()
         .name("fencepost callbacks".into())
         .spawn(move || {
             while lower.bell.listen() {
+                if !callbacks.has_ready(lower.retired.reclaimed(), lower.loss.get().is_some()) {
+                    continue;
+                }
                 // A strong handle for the length of one round: should it be the last, the device ends
                 // here, and does not join this thread.
                 let Some(device) = device.upgrade() else {
                     return;
                 };
-                let fired = std::panic::catch_unwind(AssertUnwindSafe(|| device.fire()));
+                let fired = std::panic::catch_unwind(AssertUnwindSafe(move || {
+                    device.fire();
+                    drop(device);
+                }));
                 if fired.is_err() {
                     // The panic was reported by its hook. The other callbacks still wait.
                     lower.bell.ring();

@@ -23,6 +23,7 @@ use fencepost_lifetime::{Serial, Slot};
 use parking_lot::Mutex;
 use std::{
     fmt,
+    panic::{self, AssertUnwindSafe},
     sync::{
         atomic::{AtomicBool, Ordering},
         Arc,
@@ -53,12 +54,15 @@ pub struct Device {
     pub(crate) ordered_buffer_uses: wgt::BufferUses,
     pub(crate) ordered_texture_uses: wgt::TextureUses,
     pub(crate) options: Options,
-    pub(crate) callbacks: CallbackQueue,
+    pub(crate) callbacks: Arc<CallbackQueue>,
     errors: ErrorSink,
     destroyed: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) adapter: Arc<Adapter>,
 }
+
+/// How often a creation that runs out of memory submits the writes that wait: other threads may write on.
+const MOST_FLUSHES: usize = 64;
 
 /// The size of [`Device::zeros`] in bytes.
 pub(crate) const ZEROS_SIZE: u64 = 512 << 10;
@@ -91,7 +95,7 @@ impl Device {
             ordered_buffer_uses: adapter.raw.get_ordered_buffer_usages(),
             ordered_texture_uses: adapter.raw.get_ordered_texture_usages(),
             options,
-            callbacks: CallbackQueue::default(),
+            callbacks: Arc::default(),
             errors: ErrorSink::default(),
             destroyed: AtomicBool::new(false),
             threads: Mutex::default(),
@@ -143,7 +147,7 @@ impl Device {
 
     /// What Fencepost itself knows of the device's memory. Takes a reclaim step first.
     pub fn memory_report(&self) -> MemoryReport {
-        self.lower.reclaim();
+        self.lower.settle();
         self.lower.report_memory()
     }
 
@@ -266,10 +270,19 @@ impl Device {
         mut create: impl FnMut(&dyn hal::DynDevice) -> Result<T, hal::DeviceError>,
     ) -> Result<Arc<Slot<T>>> {
         self.check_alive()?;
-        let mut made = self.lower.create(what, bytes, &mut create);
         let is_full = |error: &Error| error.kind() == ErrorKind::OutOfMemory;
-        if made.as_ref().is_err_and(is_full) && matches!(self.flush_writes(), Ok(true)) {
-            made = self.lower.create(what, bytes, create);
+        let mut made = self.lower.create(what, bytes, &mut create);
+        for _ in 0..MOST_FLUSHES {
+            if !made.as_ref().is_err_and(is_full) {
+                break;
+            }
+            // Whether there are any or another thread has just submitted them: an open submission is decided
+            // afterwards. Should this fail, so does the creation.
+            let flushed = self.flush_writes();
+            made = self.lower.create(what, bytes, &mut create);
+            if !matches!(flushed, Ok(true)) {
+                break;
+            }
         }
         let slot = made?;
         if let Err(lost) = self.check_alive() {
@@ -354,7 +367,7 @@ impl Device {
                 Some(serial)
             }
         };
-        self.lower.reclaim();
+        self.lower.settle();
         let reclaimed = self.lower.retired.reclaimed();
         let idle = self.is_idle();
         self.fire();
@@ -399,7 +412,13 @@ impl Drop for Device {
         self.lower.rest();
         self.queue.get_mut().end(&self.lower);
         self.zeros.destroy(&*self.lower);
-        // Nobody can poll any more, so what still waits runs here. Last, since it may panic.
-        self.fire();
+        // Nobody can poll any more, so what still waits runs here, each although another may panic.
+        let mut panic = None;
+        while let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| self.fire())) {
+            panic.get_or_insert(payload);
+        }
+        if let Some(payload) = panic.filter(|_| !thread::panicking()) {
+            panic::resume_unwind(payload);
+        }
     }
 }

@@ -17,7 +17,8 @@ pub enum Callbacks {
     #[default]
     OnPoll,
     /// On a callback thread of the device's, at the fence, nobody polling. `poll` and `submit` run those
-    /// that they find ready.
+    /// that they find ready. A program that drops its last handle while a callback runs ends the device on
+    /// that thread, a moment later.
     Prompt,
 }
 

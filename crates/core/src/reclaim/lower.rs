@@ -11,7 +11,7 @@ use crate::{
     report::MemoryReport,
 };
 use fencepost_lifetime::{Disposal, RetireQueue, Serial, Slot, Submitter};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use std::{
     collections::VecDeque,
@@ -44,6 +44,9 @@ pub(crate) struct Lower {
     pub encoders: Mutex<Vec<Box<dyn hal::DynCommandEncoder>>>,
     /// Every payload that is not freed, by its key, with its size in bytes.
     registry: Mutex<FxHashMap<usize, (Payload, u64)>>,
+    /// Held, shared, by whoever frees what it has taken out of the retire queue: who gives up on memory waits
+    /// for it.
+    pub(super) freeing: RwLock<()>,
     /// The bytes of what is in the registry or about to be.
     pub bytes: AtomicU64,
     /// The most that `bytes` may be.
@@ -92,6 +95,7 @@ impl Lower {
             in_flight: Mutex::default(),
             encoders: Mutex::default(),
             registry: Mutex::default(),
+            freeing: RwLock::default(),
             bytes: AtomicU64::new(0),
             budget,
             issued: AtomicU64::new(0),

@@ -45,7 +45,7 @@ impl BufferRaw {
 #[derive(Debug)]
 pub(crate) struct BindGroupRaw {
     pub hal: Box<dyn hal::DynBindGroup>,
-    /// `None` for a group whose layout outlives everything.
+    /// `None` if the device was destroyed meanwhile, which frees the group first.
     pub layout: Option<Arc<Slot<Box<dyn hal::DynBindGroupLayout>>>>,
 }
 

@@ -5,9 +5,10 @@
 //! 1. takes a reclaim step, and lets go of pooled encoders, whose pools hold memory;
 //! 2. waits for the oldest submission, and for the next, while anything that was let go of waits for the
 //!    fence, and tries again after each;
-//! 3. submits the writes that wait in the queue, whose staging memory then comes back the same way
+//! 3. waits for other threads that are freeing what they have taken out of the retire queue;
+//! 4. submits the writes that wait in the queue, whose staging memory then comes back the same way
 //!    ([`Device::create`](crate::Device));
-//! 4. reports out of memory, with what exists, what is retired and what is in flight.
+//! 5. reports out of memory, with what exists, what is retired and what is in flight.
 //!
 //! Only submissions that were accepted are waited for, and nothing is waited for when nothing would come
 //! back.
@@ -64,30 +65,37 @@ impl Lower {
         what: &dyn fmt::Display,
         mut attempt: impl FnMut() -> Result<T, DeviceError>,
     ) -> Result<T> {
+        let mut is_last = false;
         loop {
             match attempt() {
                 Ok(value) => return Ok(value),
                 Err(DeviceError::OutOfMemory) => {}
                 Err(error) => return Err(self.error(error).within(what)),
             }
+            if is_last {
+                return Err(Error::out_of_memory(format!(
+                    "{what}: the device is out of memory ({})",
+                    self.report_memory()
+                )));
+            }
             self.reclaim();
             let pooled = std::mem::take(&mut *self.encoders.lock());
-            let oldest = self.retired.oldest_in_flight();
+            if !pooled.is_empty() {
+                continue;
+            }
+            let oldest = self.retired.oldest_wanted();
             let oldest =
                 oldest.filter(|_| !planted("out of memory while retired memory could come back"));
-            match oldest.filter(|_| !self.retired.is_empty()) {
-                Some(oldest) => {
-                    self.wait(oldest, None)
-                        .map_err(|error| self.error(error).within(what))?;
-                    self.reclaim();
-                }
-                None if !pooled.is_empty() => {}
-                None => {
-                    return Err(Error::out_of_memory(format!(
-                        "{what}: the device is out of memory ({})",
-                        self.report_memory()
-                    )))
-                }
+            if let Some(oldest) = oldest {
+                self.wait(oldest, None)
+                    .map_err(|error| self.error(error).within(what))?;
+                self.reclaim();
+                // If the fence cannot be read, waiting is in vain.
+                is_last = self.retired.reclaimed() < oldest;
+            } else {
+                // Another thread may be about to free what it has taken.
+                self.settle();
+                is_last = self.retired.oldest_wanted().is_none();
             }
         }
     }

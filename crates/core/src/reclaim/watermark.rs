@@ -18,6 +18,8 @@ impl Lower {
         }
         let completed = self.completed();
         let before = self.retired.reclaimed();
+        // Freeing may retire, and so come back here.
+        let _freeing = self.freeing.read_recursive();
         let free_first = planted("command buffers reset after what they refer to is freed");
         let reset = |up_to| {
             if !free_first {
@@ -33,6 +35,12 @@ impl Lower {
         if self.retired.reclaimed() != before {
             self.bell.ring();
         }
+    }
+
+    /// Takes a step, and waits for other threads that are in the middle of one.
+    pub fn settle(&self) {
+        self.reclaim();
+        drop(self.freeing.write());
     }
 
     /// The last submission that has completed. A lost device works at nothing any more: all have.
@@ -72,16 +80,26 @@ impl Lower {
     /// Waits until the GPU rests, and gives back everything that was in flight, whatever the fence reads.
     pub fn rest(&self) {
         if !self.is_lost() {
-            // SAFETY: the queue belongs to the device.
-            match unsafe { self.queue.wait_for_idle() } {
-                Ok(()) => {}
-                Err(hal::DeviceError::Lost) => self.lose(),
-                Err(error) => log::error!("waiting for the GPU failed: {error}"),
-            }
+            self.wait_for_rest();
         }
+        let _freeing = self.freeing.read_recursive();
         let last = self.retired.published();
         for payload in self.retired.advance(last, |up_to| self.reset(up_to)) {
             self.free(payload);
+        }
+    }
+
+    fn wait_for_rest(&self) {
+        // SAFETY: the queue belongs to the device.
+        let error = match unsafe { self.queue.wait_for_idle() } {
+            Ok(()) => return,
+            Err(hal::DeviceError::Lost) => return self.lose(),
+            Err(error) => error,
+        };
+        log::error!("waiting for the GPU failed: {error}");
+        // Everything but presents is covered by the fence. If that fails too, nothing is left to be done.
+        if let Err(error) = self.wait(self.retired.published(), None) {
+            log::error!("waiting for the fence failed: {error}");
         }
     }
 

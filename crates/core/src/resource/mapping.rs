@@ -18,6 +18,7 @@ use fencepost_lifetime::{mutation::planted, Pin, Serial, Slot};
 use std::{
     fmt,
     ops::Range,
+    panic::{self, AssertUnwindSafe},
     ptr::NonNull,
     sync::{atomic::Ordering, Arc},
 };
@@ -114,8 +115,13 @@ impl Buffer {
     /// Writes to this buffer that the queue has not submitted are submitted first.
     pub fn map_async(self: &Arc<Self>, mode: MapMode, range: Range<u64>, callback: MapCallback) {
         if let Err((callback, error)) = self.start_map(mode, range, callback) {
-            self.device.report("Buffer::map_async", error);
+            // The handler of the error may panic, and the callback destroy the device.
+            let report = || self.device.report("Buffer::map_async", error);
+            let reported = panic::catch_unwind(AssertUnwindSafe(report));
             callback(Err(MapError));
+            if let Err(payload) = reported {
+                panic::resume_unwind(payload);
+            }
         }
     }
 
@@ -236,13 +242,11 @@ impl Buffer {
         self.device.check_alive().ok()?;
         let raw = self.body.slot()?.pin(&*self.device.lower)?;
         let hal = self.device.hal();
-        let lower = &self.device.lower;
-        let mapped = lower.under_pressure(&self.name(), || {
-            // SAFETY: the buffer is pinned, unmapped by its state, and its last submission has completed.
-            unsafe { Memory::map(hal, &raw, range.clone()) }
-        });
+        // SAFETY: the buffer is pinned, unmapped by its state, and its last submission has completed.
+        let mapped = unsafe { Memory::map(hal, &raw, range.clone()) };
         let memory = mapped
-            .inspect_err(|error| log::error!("a buffer could not be mapped: {error}"))
+            .map_err(|error| self.device.lower.error(error))
+            .inspect_err(|error| log::error!("{} could not be mapped: {error}", self.name()))
             .ok()?;
         if mode == MapMode::Read && !memory.coherent {
             // SAFETY: the range was just mapped.

@@ -122,7 +122,16 @@ impl Deref for Holder {
 impl StagingBuffer {
     /// Makes a mapped buffer of at least `size` bytes, which may hold anything.
     pub(crate) fn new(device: &Arc<Device>, size: u64) -> Result<Self> {
-        let aligned = size.max(1).next_multiple_of(wgt::COPY_BUFFER_ALIGNMENT);
+        let limit = device.adapter.limits().max_buffer_size;
+        let aligned = size
+            .max(1)
+            .checked_next_multiple_of(wgt::COPY_BUFFER_ALIGNMENT)
+            .filter(|aligned| *aligned <= limit)
+            .ok_or_else(|| {
+                Error::out_of_memory(format!(
+                    "staging memory of {size} bytes is more than the adapter's max_buffer_size {limit}"
+                ))
+            })?;
         let desc = hal::BufferDescriptor {
             label: Some("staging"),
             size: aligned,
@@ -156,6 +165,11 @@ impl StagingBuffer {
     /// The size in bytes.
     pub fn size(&self) -> usize {
         self.memory.size
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &Device {
+        &self.holder.0
     }
 
     /// Where the memory begins. It stays mapped while this object lives.

@@ -12,6 +12,8 @@ use wgpu_hal as hal;
 pub(super) struct Encoding<'a> {
     lower: &'a Lower,
     encoder: Option<Box<dyn hal::DynCommandEncoder>>,
+    /// Whether the encoder is not to be used again.
+    spent: bool,
 }
 
 impl<'a> Encoding<'a> {
@@ -26,6 +28,7 @@ impl<'a> Encoding<'a> {
         Ok(Self {
             lower,
             encoder: Some(encoder),
+            spent: false,
         })
     }
 
@@ -34,8 +37,13 @@ impl<'a> Encoding<'a> {
         &mut **self.encoder.as_mut().expect("only `end` takes it")
     }
 
+    /// Notes that the encoder is not to be used again: its pool would keep what it holds through a reset.
+    pub fn spend(&mut self) {
+        self.spent = true;
+    }
+
     /// Ends the recording. An encoder that fails to do so is dropped, not discarded or used again.
-    pub fn end(mut self, serial: Serial, spent: bool) -> Result<InFlight, hal::DeviceError> {
+    pub fn end(mut self, serial: Serial) -> Result<InFlight, hal::DeviceError> {
         let mut encoder = self.encoder.take().expect("only `end` takes it");
         // SAFETY: the encoder is recording.
         let commands = unsafe { encoder.end_encoding() }?;
@@ -43,7 +51,7 @@ impl<'a> Encoding<'a> {
             serial,
             encoder,
             commands: vec![commands],
-            spent,
+            spent: self.spent,
         })
     }
 }
@@ -56,7 +64,9 @@ impl Drop for Encoding<'_> {
                 encoder.discard_encoding();
                 encoder.reset_all(Vec::new());
             }
-            self.lower.recycle(encoder);
+            if !self.spent {
+                self.lower.recycle(encoder);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     record::{words_behind_binding, Recording},
     resource::Buffer,
 };
-use fencepost_lifetime::{Slot, Submission};
+use fencepost_lifetime::{Pin, Slot, Submission};
 use rustc_hash::FxHashMap;
 use std::{collections::hash_map::Entry, num::NonZeroU64, sync::Arc};
 use wgpu_hal as hal;
@@ -273,7 +273,9 @@ impl<'a> Replay<'a, '_> {
         };
         let group = device.lower.create(&WHAT, 0, |hal| {
             // SAFETY: the buffers are alive, and the ranges within them.
-            unsafe { hal.create_bind_group(&desc) }.map(|hal| BindGroupRaw { hal, layout: None })
+            let hal = unsafe { hal.create_bind_group(&desc) }?;
+            let layout = common.group_layout.pin(&*device.lower).map(Pin::detach);
+            Ok(BindGroupRaw { hal, layout })
         })?;
         let group = keep(self.submission, group)?;
         // SAFETY: a compute pass is open, and the objects fit each other.

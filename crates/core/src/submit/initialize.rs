@@ -177,7 +177,7 @@ impl<'a> Replay<'a, '_> {
                     unsafe { hal.create_texture_view(raw, &view_desc) }
                 })?;
                 // A Vulkan pool keeps temporary views through a reset.
-                self.spend_encoder();
+                self.encoding.spend();
                 // SAFETY: this submission keeps the view.
                 let view = unsafe { view.get() };
                 let target = || hal::Attachment {

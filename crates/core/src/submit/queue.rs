@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     device::{Device, WorkDoneCallback},
-    error::{invalid, Error, Result},
+    error::{invalid, Error, Named, Result},
     reclaim::{Lower, Payload},
     record::{CommandBuffer, Recording, TexelCopyTextureInfo},
     resource::{Buffer, StagingBuffer, Texture},
@@ -146,6 +146,13 @@ impl Queue {
     pub fn write_staging_buffer(&self, buffer: &Arc<Buffer>, offset: u64, staging: StagingBuffer) {
         let write = || -> Result<()> {
             self.check_write(buffer, offset, staging.size() as u64)?;
+            self.0.check_same(
+                staging.device(),
+                &Named {
+                    kind: "staging memory",
+                    label: "",
+                },
+            )?;
             let admit = || check_available(buffer);
             self.0.write_staged(buffer, offset, staging, admit)
         };
@@ -241,7 +248,8 @@ impl Queue {
         if !texture.body.is_present() {
             device.forget_writes_to_texture(texture);
         }
-        device.flush_writes_if_many()
+        device.flush_writes_if_many();
+        Ok(())
     }
 }
 
@@ -377,7 +385,7 @@ impl Device {
             let mut replay = Replay::new(self, &submission, encoding, *zeros_ready, indirect);
             let commands = recordings().map(|(_, recording)| recording.commands.len());
             if commands.sum::<usize>() > MOST_POOLED {
-                replay.spend_encoder();
+                replay.encoding.spend();
             }
             let late = planted("writes after the commands");
             if !late {
@@ -449,7 +457,8 @@ impl Device {
         if !buffer.body.is_present() {
             self.forget_writes_to_buffer(buffer);
         }
-        self.flush_writes_if_many()
+        self.flush_writes_if_many();
+        Ok(())
     }
 
     fn push_write(
@@ -502,33 +511,34 @@ impl Device {
         result.map(|()| true)
     }
 
-    /// Submits the writes that wait if they are many, and bounds the staging memory in flight.
-    pub(crate) fn flush_writes_if_many(&self) -> Result<()> {
+    /// Submits the writes that wait if they are many, and bounds the staging memory in flight. If that fails
+    /// they wait on: it is not the fault of the write that came last.
+    pub(crate) fn flush_writes_if_many(&self) {
         /// In bytes. Beyond it the program waits for the GPU.
         const MOST_IN_FLIGHT: u64 = 256 << 20;
         if !self.queue.lock().pending.are_many() {
-            return Ok(());
+            return;
         }
-        self.flush_writes()?;
+        if let Err(error) = self.flush_writes() {
+            return log::warn!("the writes that wait could not be submitted: {error}");
+        }
         loop {
             let oldest = {
                 let mut queue = self.queue.lock();
                 let reclaimed = self.lower.retired.reclaimed();
                 queue.staged.retain(|(serial, _)| *serial > reclaimed);
                 let bytes: u64 = queue.staged.iter().map(|(_, bytes)| bytes).sum();
-                queue
-                    .staged
-                    .front()
-                    .filter(|_| bytes > MOST_IN_FLIGHT)
-                    .copied()
+                let oldest = queue.staged.front();
+                oldest.filter(|_| bytes > MOST_IN_FLIGHT).copied()
             };
-            let Some((serial, _)) = oldest else {
-                return Ok(());
-            };
-            self.lower
-                .wait(serial, None)
-                .map_err(|error| self.lower.error(error))?;
+            let Some((serial, _)) = oldest else { return };
+            if let Err(error) = self.lower.wait(serial, None) {
+                return log::warn!("waiting for staging memory failed: {error}");
+            }
             self.lower.reclaim();
+            if self.lower.retired.reclaimed() < serial {
+                return;
+            }
         }
     }
 }

@@ -62,8 +62,6 @@ pub(super) struct Replay<'a, 's> {
     texture_barriers: Vec<hal::TextureBarrier<'a, dyn hal::DynTexture>>,
     /// Buffers that the CPU can read and the submission has written.
     readback: Vec<&'a Buffer>,
-    /// Whether the encoder is not to be used again.
-    spent: bool,
 }
 
 impl<'a, 's> Replay<'a, 's> {
@@ -84,7 +82,6 @@ impl<'a, 's> Replay<'a, 's> {
             buffer_barriers: Vec::new(),
             texture_barriers: Vec::new(),
             readback: Vec::new(),
-            spent: false,
         }
     }
 
@@ -94,7 +91,7 @@ impl<'a, 's> Replay<'a, 's> {
             self.use_buffer(buffer, wgt::BufferUses::MAP_READ);
         }
         self.barriers();
-        let in_flight = self.encoding.end(serial, self.spent);
+        let in_flight = self.encoding.end(serial);
         Ok(Replayed {
             in_flight: Some(in_flight.map_err(|error| {
                 let error = self.device.lower.error(error);
@@ -120,11 +117,6 @@ impl<'a, 's> Replay<'a, 's> {
             self.submission,
             self.device.lower.create(what, bytes, create)?,
         )
-    }
-
-    /// Notes that the encoder is not to be used again: its pool would keep what it holds through a reset.
-    pub fn spend_encoder(&mut self) {
-        self.spent = true;
     }
 
     // HAL objects. All are stamped and present by the invariant.

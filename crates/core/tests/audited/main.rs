@@ -5,8 +5,10 @@
 //! * `pressure`, `fence`: memory that runs out, memory that comes back.
 //! * `program`: one program that uses every kind of thing the core has; `loss` loses the device at each of
 //!   its HAL calls, `failures` lets each call that can fail do so.
+//! * `attacks`: what once went wrong when somebody tried to break it.
 //! * `drops`: handles dropped in every order, at every stage of their use.
 
+mod attacks;
 mod drops;
 mod failures;
 mod fence;

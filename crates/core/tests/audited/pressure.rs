@@ -8,7 +8,7 @@ use fencepost_core::{
         BindGroupDescriptor, BindGroupLayoutDescriptor, Buffer, ComputePipelineDescriptor,
         PipelineLayoutDescriptor, ShaderSource, Texture, TextureDescriptor,
     },
-    Error, ErrorKind, Options, Reclaim,
+    Error, ErrorKind, Reclaim,
 };
 use std::{any::Any, sync::Arc, thread};
 use wgpu_hal::DeviceError;
@@ -57,14 +57,7 @@ fn rig() -> Rig {
 
 /// The same, with a budget that leaves `bytes` for the program.
 fn rig_with_budget(bytes: u64) -> Rig {
-    let plain = Rig::new(Reclaim::OnCall);
-    let own = plain.device.memory_report().bytes;
-    plain.end();
-    let rig = Rig::with(Options {
-        reclaim: Reclaim::OnCall,
-        memory_budget: Some(own + bytes),
-        ..Default::default()
-    });
+    let rig = Rig::with_budget(bytes, Reclaim::OnCall);
     rig.auditor.clock().set(Completion::ManualOrWaited);
     rig
 }
@@ -413,9 +406,10 @@ fn every_allocation_reports_when_nothing_can_come_back() {
         let busy = rig.buffer("busy");
         rig.use_buffer(&busy);
         let faults = rig.auditor.faults();
-        // Once for the attempt, and once more for the one after pooled encoders were let go of.
-        for _ in 0..2 {
-            faults.fail_at(way.site, 1, DeviceError::OutOfMemory);
+        // As often as it is tried: after pooled encoders were let go of, after other threads have freed, and
+        // once more after waiting writes were submitted.
+        for nth in 1..=8 {
+            faults.fail_at(way.site, nth, DeviceError::OutOfMemory);
         }
         let in_flight = rig.auditor.clock().pending();
         let ((), error) = scoped(&rig, || {

@@ -21,7 +21,7 @@ use wgpu_types as wgt;
 /// In bytes.
 pub const SIZE: u64 = 1 << 20;
 /// How long one device of a test may take.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 thread_local! {
     /// What the core said of this thread's devices as it freed what nobody had let go of.
@@ -142,6 +142,18 @@ impl Rig {
             queue,
             _watchdog: watchdog,
         }
+    }
+
+    /// A device with a budget that leaves `bytes` for the program.
+    pub fn with_budget(bytes: u64, reclaim: Reclaim) -> Self {
+        let plain = Self::new(Reclaim::OnCall);
+        let own = plain.device.memory_report().bytes;
+        plain.end();
+        Self::with(Options {
+            reclaim,
+            memory_budget: Some(own + bytes),
+            ..Default::default()
+        })
     }
 
     pub fn buffer(&self, label: &str) -> Arc<Buffer> {

@@ -188,21 +188,27 @@ impl Model {
         struck
     }
 
-    /// Tries until it succeeds or nothing is left that could come back: memory that was let go of and
-    /// waits for the GPU, oldest submission first, and encoders that nobody uses.
+    /// Tries until it succeeds or nothing is left that could come back: encoders that nobody uses, then memory
+    /// that was let go of and waits for the GPU, oldest submission first; and one time more after that.
     pub(super) fn under_pressure(
         &mut self,
         id: u32,
         mut attempt: impl FnMut(&mut Self) -> Option<ErrorKind>,
     ) -> Result<(), ErrorKind> {
+        let mut is_last = false;
         loop {
             match attempt(self) {
                 None => return Ok(()),
                 Some(ErrorKind::OutOfMemory) => {}
                 Some(error) => return Err(error),
             }
+            if is_last {
+                return Err(ErrorKind::OutOfMemory);
+            }
             self.reclaim(id);
-            let pooled = std::mem::take(&mut self.device(id).pooled);
+            if std::mem::take(&mut self.device(id).pooled) > 0 {
+                continue;
+            }
             let waits = |payload: &usize| {
                 let payload = &self.payloads[*payload];
                 payload.device == id && payload.destroyed && payload.pins == 0
@@ -211,8 +217,8 @@ impl Model {
                 self.count("waits for memory");
                 self.device(id).completed += 1;
                 self.reclaim(id);
-            } else if pooled == 0 {
-                return Err(ErrorKind::OutOfMemory);
+            } else {
+                is_last = true;
             }
         }
     }
@@ -240,10 +246,10 @@ impl Model {
     ) -> Outcome<usize> {
         self.check_alive(device)?;
         let mut made = self.try_create(device, kind, label, bytes);
-        if made == Err(ErrorKind::OutOfMemory)
-            && !self.device(device).writes.is_empty()
-            && self.flush(device).is_ok()
-        {
+        if made == Err(ErrorKind::OutOfMemory) {
+            if !self.device(device).writes.is_empty() {
+                let _ = self.flush(device);
+            }
             made = self.try_create(device, kind, label, bytes);
         }
         made.map_err(|error| Fail::Error(error, names))

@@ -65,6 +65,10 @@ impl Lower {
         what: &dyn fmt::Display,
         mut attempt: impl FnMut() -> Result<T, DeviceError>,
     ) -> Result<T> {
+        let wanted = || {
+            let oldest = self.retired.oldest_wanted();
+            oldest.filter(|_| !planted("out of memory while retired memory could come back"))
+        };
         let mut is_last = false;
         loop {
             match attempt() {
@@ -83,10 +87,7 @@ impl Lower {
             if !pooled.is_empty() {
                 continue;
             }
-            let oldest = self.retired.oldest_wanted();
-            let oldest =
-                oldest.filter(|_| !planted("out of memory while retired memory could come back"));
-            if let Some(oldest) = oldest {
+            if let Some(oldest) = wanted() {
                 self.wait(oldest, None)
                     .map_err(|error| self.error(error).within(what))?;
                 self.reclaim();
@@ -95,7 +96,7 @@ impl Lower {
             } else {
                 // Another thread may be about to free what it has taken.
                 self.settle();
-                is_last = self.retired.oldest_wanted().is_none();
+                is_last = wanted().is_none();
             }
         }
     }

@@ -90,7 +90,10 @@ impl Reader {
                     self.counted.clone_from(&self.test);
                     self.skips += 1;
                 }
-                self.reasons.push(format!("{}: {reason}", self.test));
+                let reason = format!("{}: {reason}", self.test);
+                if !self.reasons.contains(&reason) {
+                    self.reasons.push(reason);
+                }
             }
         }
         !self.successes
